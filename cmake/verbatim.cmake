@@ -1,0 +1,71 @@
+# Flags every target of ours shares, and the function that declares a layer.
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+
+# Libraries live in a folder of their own: they stand in for system libraries
+# only for a program that `verbatim run` points at them.
+set(VERBATIM_LIBDIR lib/verbatim)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${VERBATIM_LIBDIR})
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+add_library(verbatim_flags INTERFACE)
+target_include_directories(verbatim_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(verbatim_flags INTERFACE
+  -Wall -Wextra -Wno-missing-field-initializers -fno-strict-aliasing
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Wno-interference-size>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(verbatim_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-warning-option>)
+endif()
+target_compile_definitions(verbatim_flags INTERFACE _GNU_SOURCE)
+target_link_libraries(verbatim_flags INTERFACE Threads::Threads fmt::fmt-header-only)
+
+if(VERBATIM_SANITIZER STREQUAL "address")
+  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(VERBATIM_SANITIZER STREQUAL "thread")
+  set(sanitize -fsanitize=thread -fno-omit-frame-pointer)
+elseif(VERBATIM_SANITIZER)
+  message(FATAL_ERROR "VERBATIM_SANITIZER is '${VERBATIM_SANITIZER}', not address or thread")
+endif()
+if(VERBATIM_SANITIZER)
+  target_compile_options(verbatim_flags INTERFACE ${sanitize})
+  target_link_options(verbatim_flags INTERFACE ${sanitize})
+endif()
+
+# verbatim_layer(name [DEPENDS layer...]): a static library verbatim_<name> of
+# every source in the current folder that is not a test, and, where there are
+# x_test.cc beside them, the test program <name>_test. DEPENDS is the layer
+# table of docs/ARCHITECTURE.md; scripts/check_layers.py holds #includes to it.
+function(verbatim_layer name)
+  cmake_parse_arguments(arg "" "" "DEPENDS;TEST_DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc *.S)
+  file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
+  file(GLOB mains CONFIGURE_DEPENDS *_main.cc)
+  list(REMOVE_ITEM sources "" ${tests} ${mains})
+  list(TRANSFORM arg_DEPENDS PREPEND verbatim_)
+  list(TRANSFORM arg_TEST_DEPENDS PREPEND verbatim_)
+  if(sources)
+    add_library(verbatim_${name} STATIC ${sources})
+    target_link_libraries(verbatim_${name} PUBLIC verbatim_flags ${arg_DEPENDS})
+    target_precompile_headers(verbatim_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.h>)
+  else()
+    add_library(verbatim_${name} INTERFACE)
+    target_link_libraries(verbatim_${name} INTERFACE verbatim_flags ${arg_DEPENDS})
+  endif()
+  if(tests AND VERBATIM_TESTS)
+    verbatim_test(${name}_test SOURCES ${tests} LIBRARIES verbatim_${name} ${arg_TEST_DEPENDS})
+  endif()
+endfunction()
+
+# verbatim_test(name SOURCES... LIBRARIES... [LABELS...]): a GoogleTest program.
+function(verbatim_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE verbatim_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 120 LABELS "${arg_LABELS}")
+endfunction()

@@ -1,0 +1,165 @@
+// The messages between an agent and its members: fixed-size structs after one versioned header, one message a packet of
+// a SOCK_SEQPACKET socket (message_socket.h). A connection begins with the agent's WELCOME or REFUSED; the member
+// answers with HELLO once it has checked who welcomed it, because HELLO carries its memory. Whatever decode() returns
+// is valid: sizes, kinds, counts, slots and the number of descriptors have been checked. Plain values, thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace verbatim::agent {
+
+inline constexpr size_t kMaxSlotsPerProcess = 16;  // 65,536 queue pairs
+
+enum class MessageKind : uint16_t {
+  hello = 1,
+  add_slot = 2,
+  introduce = 3,
+  known_peer = 4,
+  welcome = 17,
+  refused = 18,
+  peer = 19,
+  peer_slot = 20,
+  dead = 21,
+};
+
+// Why an agent refuses a process. Numbers are never reused.
+enum class Refusal : uint32_t {
+  malformed_message = 1,
+  other_version = 2,
+  other_user = 3,
+  other_namespace = 4,
+  process_unreadable = 5,
+  other_process = 6,
+  slot_taken = 7,
+  incarnation_taken = 8,
+  out_of_descriptors = 9,
+  does_not_read = 10,
+};
+
+// A sentence for a person. Total: unknown numbers have one too.
+std::string_view describe(Refusal refusal);
+
+struct SlotList {
+  uint64_t count = 0;
+  std::array<uint16_t, kMaxSlotsPerProcess> slots{};
+
+  // Requires slots.size() <= kMaxSlotsPerProcess.
+  static SlotList of(std::span<const Slot> slots);
+  std::vector<Slot> list() const;
+  bool valid() const;
+};
+
+// Member to agent.
+
+// Descriptors: the adapter segment, the doorbell.
+struct Hello {
+  static constexpr MessageKind kKind = MessageKind::hello;
+  static constexpr size_t kDescriptors = 2;
+  uint64_t incarnation = 0;
+  uint64_t start_time = 0;    // the sender's own (process.h); pins down which process was examined
+  uint64_t segment_size = 0;  // bytes
+  std::array<char, 16> comm{};
+  SlotList slots;
+  bool valid() const;
+};
+
+struct AddSlot {
+  static constexpr MessageKind kKind = MessageKind::add_slot;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t slot = 0;
+  bool valid() const;
+};
+
+// Answered by PEER or PEER_SLOT, at once or when a member with that slot appears.
+struct Introduce {
+  static constexpr MessageKind kKind = MessageKind::introduce;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t slot = 0;
+  bool valid() const;
+};
+
+// After HELLO to a new agent, one for each peer that the former one introduced and did not declare dead.
+struct KnownPeer {
+  static constexpr MessageKind kKind = MessageKind::known_peer;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t incarnation = 0;
+  uint64_t start_time = 0;
+  int64_t pid = 0;
+  bool valid() const;
+};
+
+// Agent to member.
+
+struct Welcome {
+  static constexpr MessageKind kKind = MessageKind::welcome;
+  static constexpr size_t kDescriptors = 0;
+  bool valid() const { return true; }
+};
+
+// The connection ends with it.
+struct Refused {
+  static constexpr MessageKind kKind = MessageKind::refused;
+  static constexpr size_t kDescriptors = 0;
+  uint32_t reason = 0;  // a Refusal, or one of a later release
+  bool valid() const { return true; }
+};
+
+// Another process that may reach us from now on. Its slots are missing while it does not know us yet; they follow as
+// PEER_SLOT (registry.h says why). Descriptors: its adapter segment, its doorbell.
+struct Peer {
+  static constexpr MessageKind kKind = MessageKind::peer;
+  static constexpr size_t kDescriptors = 2;
+  uint64_t incarnation = 0;
+  uint64_t start_time = 0;
+  uint64_t segment_size = 0;
+  int64_t pid = 0;
+  SlotList slots;
+  bool valid() const;
+};
+
+struct PeerSlot {
+  static constexpr MessageKind kKind = MessageKind::peer_slot;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t incarnation = 0;
+  uint64_t slot = 0;
+  bool valid() const;
+};
+
+struct Dead {
+  static constexpr MessageKind kKind = MessageKind::dead;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t incarnation = 0;
+  int64_t pid = 0;
+  bool valid() const;
+};
+
+using ToAgent = std::variant<Hello, AddSlot, Introduce, KnownPeer>;
+using ToMember = std::variant<Welcome, Refused, Peer, PeerSlot, Dead>;
+
+inline constexpr size_t kMaxFrame = 96;
+inline constexpr size_t kMaxDescriptors = 2;
+
+// A message as it travels, without its descriptors.
+struct Frame {
+  std::array<std::byte, kMaxFrame> bytes{};
+  size_t size = 0;
+  std::span<const std::byte> view() const { return {bytes.data(), size}; }
+};
+
+Frame encode(const ToAgent& message);
+Frame encode(const ToMember& message);
+
+// EPROTO: malformed. EPROTONOSUPPORT: another version of the protocol.
+Result<ToAgent> decode_to_agent(std::span<const std::byte> bytes, size_t descriptors);
+Result<ToMember> decode_to_member(std::span<const std::byte> bytes, size_t descriptors);
+
+}  // namespace verbatim::agent

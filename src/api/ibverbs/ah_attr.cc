@@ -1,0 +1,59 @@
+// Attributes of an address handle from other things than the program's own: ibv_init_ah_from_wc(3).
+#include <optional>
+#include <span>
+
+#include "api/ibverbs/convert_attributes.h"
+#include "api/ibverbs/export.h"
+#include "api/ibverbs/objects.h"
+#include "api/ibverbs/reply_path.h"
+
+using namespace verbatim;
+using namespace verbatim::api;
+
+namespace {
+
+std::optional<uint8_t> index_of(const model::Device& device, const Gid& gid) {
+  static_assert(model::GidTable::kLength - 1 <= UINT8_MAX, "an address handle names its GID by 8 bits");
+  for (size_t index = 0; index < model::GidTable::kLength; ++index) {
+    const std::optional<model::GidEntry> entry = device.gid_at(index);
+    if (entry && entry->gid == gid) return static_cast<uint8_t>(index);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// 0, or -1 with errno: EINVAL for a port that is not there, a GRH that is none, or one that was not sent to us.
+VERBATIM_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port_num, ibv_wc* wc, ibv_grh* grh,
+                                        ibv_ah_attr* ah_attr) {
+  // How far an answer may go is not known from how far the question came.
+  constexpr uint8_t kHopLimit = 0xff;
+  errno = EINVAL;
+  if (port_num != model::kPort) return -1;
+
+  ibv_ah_attr result{};
+  result.dlid = wc->slid;
+  result.sl = wc->sl;
+  result.src_path_bits = wc->dlid_path_bits;
+  result.port_num = port_num;
+  if ((wc->wc_flags & IBV_WC_GRH) != 0) {
+    const auto path = reply_path(std::span<const uint8_t, 40>(reinterpret_cast<const uint8_t*>(grh), sizeof *grh));
+    if (!path) return -1;
+    const std::optional<uint8_t> index = index_of(object_of(context).device, path->receiver);
+    if (!index) return -1;
+    result.is_global = 1;
+    result.grh = {.dgid = to_c(path->sender),
+                  .flow_label = path->flow_label,
+                  .sgid_index = *index,
+                  .hop_limit = kHopLimit,
+                  .traffic_class = path->traffic_class};
+  }
+  *ah_attr = result;
+  return 0;
+}
+
+// For providers that put Ethernet headers on packets themselves. Ours leaves that to the kernel's sockets.
+VERBATIM_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, uint8_t[ETHERNET_LL_SIZE], uint16_t*) {
+  errno = EOPNOTSUPP;
+  return -EOPNOTSUPP;
+}

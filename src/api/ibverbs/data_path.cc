@@ -1,0 +1,85 @@
+// What moves data: the slots behind ibv_post_send(3), ibv_post_recv(3) and ibv_poll_cq(3).
+#include "api/ibverbs/objects.h"
+
+using namespace verbatim;
+using namespace verbatim::api;
+
+namespace {
+
+std::span<const Sge> from_c(const ibv_sge* sges, int count) {
+  return {reinterpret_cast<const Sge*>(sges), static_cast<size_t>(count)};
+}
+
+SendWork from_c(const ibv_send_wr& wr) {
+  SendWork work{.work_id = wr.wr_id,
+                .opcode = static_cast<SendOpcode>(wr.opcode),
+                .signaled = (wr.send_flags & IBV_SEND_SIGNALED) != 0,
+                .fence = (wr.send_flags & IBV_SEND_FENCE) != 0,
+                .inline_data = (wr.send_flags & IBV_SEND_INLINE) != 0,
+                .rkey = {wr.wr.rdma.rkey},
+                .remote_address = wr.wr.rdma.remote_addr,
+                .sges = from_c(wr.sg_list, wr.num_sge)};
+  for (const Sge& sge : work.sges) work.length += sge.length;
+  return work;
+}
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  model::QueuePair::Posting posting(*object_of(qp).impl);
+  for (; wr; wr = wr->next) {
+    const Status status = wr->num_sge < 0 ? Status{EINVAL} : posting.send(from_c(*wr));
+    if (!status.ok()) {
+      *bad_wr = wr;
+      return status.error;
+    }
+  }
+  return 0;
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  model::QueuePair& impl = *object_of(qp).impl;
+  for (; wr; wr = wr->next) {
+    const Status status =
+        wr->num_sge < 0 ? Status{EINVAL} : impl.post_receive({wr->wr_id, from_c(wr->sg_list, wr->num_sge)});
+    if (!status.ok()) {
+      *bad_wr = wr;
+      return status.error;
+    }
+  }
+  return 0;
+}
+
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
+  if (entries < 0) return -1;
+  return object_of(cq).impl->poll(entries, [&](const Completion& completion) {
+    *wc++ = {.wr_id = completion.work_id,
+             .status = static_cast<ibv_wc_status>(completion.status),
+             .opcode = static_cast<ibv_wc_opcode>(completion.opcode),
+             .vendor_err = static_cast<uint32_t>(completion.reason),
+             .byte_len = completion.byte_length,
+             .qp_num = completion.qpn.value};
+  });
+}
+
+}  // namespace
+
+static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
+static_assert(static_cast<int>(CompletionStatus::retry_exceeded) == IBV_WC_RETRY_EXC_ERR);
+static_assert(static_cast<int>(CompletionStatus::remote_access_error) == IBV_WC_REM_ACCESS_ERR);
+static_assert(static_cast<int>(CompletionStatus::remote_invalid_request) == IBV_WC_REM_INV_REQ_ERR);
+static_assert(static_cast<int>(CompletionStatus::remote_operation_error) == IBV_WC_REM_OP_ERR);
+static_assert(static_cast<int>(CompletionStatus::local_protection_error) == IBV_WC_LOC_PROT_ERR);
+static_assert(static_cast<int>(CompletionStatus::local_length_error) == IBV_WC_LOC_LEN_ERR);
+static_assert(static_cast<int>(CompletionStatus::local_qp_operation_error) == IBV_WC_LOC_QP_OP_ERR);
+static_assert(static_cast<int>(CompletionStatus::flushed) == IBV_WC_WR_FLUSH_ERR);
+static_assert(static_cast<int>(SendOpcode::atomic_fetch_add) == IBV_WR_ATOMIC_FETCH_AND_ADD);
+static_assert(static_cast<int>(CompletionOpcode::rdma_read) == IBV_WC_RDMA_READ);
+static_assert(static_cast<int>(CompletionOpcode::receive) == IBV_WC_RECV);
+static_assert(static_cast<int>(QueuePairState::err) == IBV_QPS_ERR);
+static_assert(access::kRemoteAtomic == IBV_ACCESS_REMOTE_ATOMIC && access::kHugeTlb == IBV_ACCESS_HUGETLB);
+static_assert(access::kOptional == IBV_ACCESS_OPTIONAL_RANGE);
+
+void verbatim::api::fill_data_path_slots(verbs_context& context) {
+  context.context.ops.post_send = post_send;
+  context.context.ops.post_recv = post_recv;
+  context.context.ops.poll_cq = poll_cq;
+}

@@ -1,0 +1,95 @@
+// The C objects that programs hold, each with our object behind the part whose layout the ABI fixes. A pointer to the
+// one is a pointer to the other. Ownership: made by an ibv_create/alloc/reg/open call, freed by its counterpart, or by
+// ibv_close_device of the context they were made in.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+
+#include "model/async_events.h"
+#include "model/completion_queue.h"
+#include "model/device.h"
+#include "model/memory_region.h"
+#include "model/protection_domain.h"
+#include "model/queue_pair.h"
+
+namespace verbatim::api {
+
+struct PdObject {
+  ibv_pd base{};
+  std::unique_ptr<model::ProtectionDomain> impl;
+};
+
+struct MrObject {
+  ibv_mr base{};
+  std::unique_ptr<model::MemoryRegion> impl;
+};
+
+// ibv_cq_ex begins with ibv_cq.
+struct CqObject {
+  ibv_cq_ex base{};
+  std::unique_ptr<model::CompletionQueue> impl;
+};
+
+// ibv_qp_ex begins with ibv_qp.
+struct QpObject {
+  ibv_qp_ex base{};
+  std::unique_ptr<model::QueuePair> impl;
+};
+
+// The objects of one kind that a context still has: what the kernel would free when the device's file is closed.
+template <class Object>
+class LiveObjects {
+ public:
+  Object* add(std::unique_ptr<Object> object) {
+    std::lock_guard lock(mutex_);
+    Object* const raw = object.release();
+    live_.insert(raw);
+    return raw;
+  }
+  std::unique_ptr<Object> take(Object* object) {
+    std::lock_guard lock(mutex_);
+    live_.erase(object);
+    return std::unique_ptr<Object>(object);
+  }
+  ~LiveObjects() {
+    for (Object* object : live_) delete object;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_set<Object*> live_;
+};
+
+struct ContextObject {
+  verbs_context base{};  // its last member is the ibv_context that programs hold
+  model::Device& device;
+  model::AsyncEvents events;
+  // Destroyed from the last to the first: queue pairs before what they use.
+  LiveObjects<PdObject> pds;
+  LiveObjects<MrObject> mrs;
+  LiveObjects<CqObject> cqs;
+  LiveObjects<QpObject> qps;
+};
+
+inline ContextObject& object_of(ibv_context* context) {
+  return *reinterpret_cast<ContextObject*>(reinterpret_cast<char*>(context) - offsetof(verbs_context, context));
+}
+inline PdObject& object_of(ibv_pd* pd) { return *reinterpret_cast<PdObject*>(pd); }
+inline MrObject& object_of(ibv_mr* mr) { return *reinterpret_cast<MrObject*>(mr); }
+inline CqObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CqObject*>(cq); }
+inline QpObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QpObject*>(qp); }
+
+// NULL with errno, for calls that return a pointer.
+inline std::nullptr_t fail(int error) {
+  errno = error;
+  return nullptr;
+}
+
+// Sets the slots of ibv_context.ops that move data: post_send, post_recv, poll_cq.
+void fill_data_path_slots(verbs_context& context);
+
+}  // namespace verbatim::api

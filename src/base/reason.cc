@@ -1,0 +1,50 @@
+#include "base/reason.h"
+
+namespace verbatim {
+namespace {
+
+constexpr ReasonText kTable[] = {
+    {Reason::none, "none", "no error"},
+    {Reason::local_key_unknown, "local-key-unknown", "an SGE's lkey is no memory region of this process"},
+    {Reason::local_key_other_pd, "local-key-other-pd", "an SGE's memory region belongs to another protection domain"},
+    {Reason::local_range, "local-range", "an SGE reaches outside its memory region"},
+    {Reason::local_no_write_access, "local-no-write-access",
+     "data would be written to a memory region without IBV_ACCESS_LOCAL_WRITE"},
+    {Reason::local_memory_gone, "local-memory-gone", "memory behind an SGE is no longer mapped"},
+    {Reason::message_too_long, "message-too-long", "the message is longer than the port's max_msg_sz"},
+    {Reason::no_read_depth, "no-read-depth", "a READ was posted to a queue pair whose max_rd_atomic is 0"},
+    {Reason::remote_key_unknown, "remote-key-unknown", "the rkey is no memory region of the peer"},
+    {Reason::remote_key_other_pd, "remote-key-other-pd",
+     "the peer's memory region belongs to another protection domain than its queue pair"},
+    {Reason::remote_range, "remote-range", "the operation reaches outside the peer's memory region"},
+    {Reason::remote_no_access, "remote-no-access", "the peer's memory region does not grant this operation"},
+    {Reason::remote_memory_gone, "remote-memory-gone", "memory behind the peer's region is no longer mapped"},
+    {Reason::remote_operation_off, "remote-operation-off",
+     "the peer's queue pair does not allow this operation (qp_access_flags)"},
+    {Reason::remote_no_read_depth, "remote-no-read-depth", "the peer's queue pair has max_dest_rd_atomic 0"},
+    {Reason::peer_dead, "peer-dead", "the process that owns the peer queue pair has ended"},
+    {Reason::peer_not_ready, "peer-not-ready",
+     "the peer queue pair stayed in RESET, INIT or ERR, or was destroyed, until the retries were used up"},
+    {Reason::peer_unknown, "peer-unknown", "no process with the peer's queue pair number appeared in time"},
+    {Reason::peer_names_another, "peer-names-another",
+     "the peer queue pair is connected to another queue pair or GID than this one"},
+    {Reason::memory_forbidden, "memory-forbidden",
+     "the kernel does not let this process reach the peer's memory (ptrace rules)"},
+    {Reason::flushed, "flushed", "the queue pair was in ERR"},
+    {Reason::refused_by_peer, "refused-by-peer", "the peer found an error in an operation on this queue pair"},
+    {Reason::completion_queue_full, "completion-queue-full", "a completion found its queue full"},
+    {Reason::no_global_route, "no-global-route",
+     "the link is Ethernet and the address has no GRH: use -g (is_global and a GID)"},
+    {Reason::not_this_host, "not-this-host", "the destination GID is no address of this host"},
+    {Reason::no_agent, "no-agent", "the agent that introduces processes could not be reached or started"},
+};
+
+}  // namespace
+
+const ReasonText& describe(Reason reason) {
+  for (const ReasonText& row : kTable)
+    if (row.reason == reason) return row;
+  return kTable[0];
+}
+
+}  // namespace verbatim

@@ -1,0 +1,54 @@
+// Why something was refused or dropped: one number for each check that can refuse. A completion carries it as
+// vendor_err, the log prints its name, verbatim(7) lists it. Numbers are never reused.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace verbatim {
+
+enum class Reason : uint32_t {
+  none = 0,
+  // Found in the requester's own memory.
+  local_key_unknown = 0x101,
+  local_key_other_pd = 0x102,
+  local_range = 0x103,
+  local_no_write_access = 0x104,
+  local_memory_gone = 0x105,
+  // The work request itself.
+  message_too_long = 0x201,
+  no_read_depth = 0x202,
+  // Found in the target's tables.
+  remote_key_unknown = 0x301,
+  remote_key_other_pd = 0x302,
+  remote_range = 0x303,
+  remote_no_access = 0x304,
+  remote_memory_gone = 0x305,
+  remote_operation_off = 0x306,
+  remote_no_read_depth = 0x307,
+  // The way to the peer.
+  peer_dead = 0x401,
+  peer_not_ready = 0x402,
+  peer_unknown = 0x403,
+  peer_names_another = 0x404,
+  memory_forbidden = 0x405,
+  // After the first error.
+  flushed = 0x501,
+  refused_by_peer = 0x502,
+  completion_queue_full = 0x503,
+  // Calls.
+  no_global_route = 0x601,
+  not_this_host = 0x602,
+  no_agent = 0x603,
+};
+
+struct ReasonText {
+  Reason reason;
+  std::string_view name;
+  std::string_view meaning;
+};
+
+// The row of a reason; the row of Reason::none for a number that is not in the table.
+const ReasonText& describe(Reason reason);
+
+}  // namespace verbatim

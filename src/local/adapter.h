@@ -1,0 +1,84 @@
+// This process's side of the same-host path: it owns the segment that peers read, gives out queue pair numbers and
+// memory keys, and publishes and withdraws what they name. One per process; tests make several. Thread-safe.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "local/segment_view.h"
+#include "local/touch_record.h"
+
+namespace verbatim::local {
+
+class Adapter {
+ public:
+  // Called when another slot is needed, by one thread at a time: claims one for this process. It may not allocate queue
+  // pair numbers itself.
+  using ClaimSlot = std::function<Result<Slot>()>;
+
+  // Fails with the errno of memfd_create, ftruncate or mmap.
+  static Result<std::unique_ptr<Adapter>> create(ClaimSlot claim_slot);
+  ~Adapter();
+
+  Incarnation incarnation() const { return incarnation_; }
+  // Borrowed; read-only for whoever else maps it (F_SEAL_FUTURE_WRITE).
+  int segment_fd() const { return segment_fd_.get(); }
+  // Peers write it (8 bytes) to have this process look at their notices; non-blocking. Borrowed.
+  int doorbell_fd() const { return doorbell_.get(); }
+  const SegmentView& view() const { return view_; }
+  std::vector<Slot> slots() const;
+  bool owns(Slot slot) const { return entry_base(slot) != nullptr; }
+  // For the robust futex of the thread whose end is the process's end.
+  std::atomic<uint32_t>& liveness_word() { return segment_->header.liveness; }
+  TouchRecords& touch_records() { return touch_records_; }
+
+  // ENOSPC when all are in use; the errno of ClaimSlot.
+  Result<Qpn> allocate_qpn();
+  // Forgets the queue pair; its number is used again as late as possible.
+  void release_qpn(Qpn qpn);
+  // Makes `fields` what peers see of fields.qpn. Says nothing of operations already under way: see Revocation.
+  void publish(const QueuePairFields& fields);
+
+  // Draws a key, publishes the region under it (fields.key is filled in) and returns it. ENOMEM when all are in use.
+  Result<MemoryKey> publish_region(RegionFields fields);
+  // Withdraws the region; the key is free again. Says nothing of operations already under way: see Revocation.
+  void withdraw_region(MemoryKey key);
+
+  // Leaves a notice for the peer that owns `notice.target`; the caller rings that peer's doorbell.
+  void leave_notice(const NoticeFields& notice);
+
+  // In the child of a fork: closes what it shares with its parent, and puts memory of its own where the parent's
+  // segment was, so that what it still does with old objects reaches nobody.
+  void abandon();
+
+ private:
+  Adapter(ClaimSlot claim_slot, FileDescriptor segment_fd, FileDescriptor doorbell, Segment* segment);
+  // The first queue pair entry of a slot of ours, or null.
+  QueuePairEntry* entry_base(Slot slot) const;
+  std::optional<Qpn> take_free_qpn();
+  // With growth_mutex_ held.
+  Status add_slot();
+
+  const Incarnation incarnation_;
+  ClaimSlot claim_slot_;
+  FileDescriptor segment_fd_;
+  FileDescriptor doorbell_;
+  Segment* segment_;
+  SegmentView view_;
+  TouchRecords touch_records_;
+
+  std::mutex growth_mutex_;  // held while a slot is claimed; taken before mutex_
+  mutable std::mutex mutex_;  // guards what follows, and is the single writer of the entries
+  std::deque<Qpn> free_qpns_;
+  std::unordered_map<uint32_t, MemoryKey> regions_;  // by entry index
+};
+
+}  // namespace verbatim::local

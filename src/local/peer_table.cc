@@ -1,0 +1,62 @@
+#include "local/peer_table.h"
+
+namespace verbatim::local {
+
+PeerTable::PeerTable(std::shared_ptr<Peer> self, std::function<bool(Slot)> is_own, Introducer& introducer)
+    : self_(std::move(self)), is_own_(std::move(is_own)), introducer_(introducer) {}
+
+std::shared_ptr<Peer> PeerTable::find(Slot slot) const {
+  if (is_own_(slot)) return self_;
+  std::lock_guard lock(mutex_);
+  const auto found = by_slot_.find(slot);
+  if (found == by_slot_.end() || found->second->dead()) return nullptr;
+  return found->second;
+}
+
+bool PeerTable::owns(const Peer& peer, Slot slot) const {
+  if (is_own_(slot)) return &peer == self_.get();
+  std::lock_guard lock(mutex_);
+  const auto found = by_slot_.find(slot);
+  return found != by_slot_.end() && found->second.get() == &peer;
+}
+
+Status PeerTable::want(Slot slot) {
+  if (is_own_(slot) || find(slot)) return Status::success();
+  return introducer_.introduce(slot);
+}
+
+void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) {
+  std::lock_guard lock(mutex_);
+  for (Slot slot : slots) by_slot_[slot] = peer;
+  peers_[peer->incarnation()] = std::move(peer);
+}
+
+void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
+  std::lock_guard lock(mutex_);
+  if (const auto found = peers_.find(incarnation); found != peers_.end()) by_slot_[slot] = found->second;
+}
+
+std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
+  std::lock_guard lock(mutex_);
+  const auto found = peers_.find(incarnation);
+  if (found == peers_.end()) return nullptr;
+  std::shared_ptr<Peer> peer = found->second;
+  peers_.erase(found);
+  std::erase_if(by_slot_, [&](const auto& item) { return item.second == peer; });
+  peer->mark_dead();
+  return peer;
+}
+
+std::vector<std::shared_ptr<Peer>> PeerTable::everyone() {
+  introducer_.refresh();
+  return known();
+}
+
+std::vector<std::shared_ptr<Peer>> PeerTable::known() const {
+  std::vector<std::shared_ptr<Peer>> result{self_};
+  std::lock_guard lock(mutex_);
+  for (const auto& [incarnation, peer] : peers_) result.push_back(peer);
+  return result;
+}
+
+}  // namespace verbatim::local

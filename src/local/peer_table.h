@@ -1,0 +1,57 @@
+// The processes this one has been introduced to, by slot. Thread-safe; holds no lock while it calls out.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "local/peer.h"
+
+namespace verbatim::local {
+
+class PeerTable {
+ public:
+  // `refresh` takes in introductions that have arrived but were not looked at; called by snapshot().
+  // `introduce` asks for the process that owns a slot; the answer comes later through add(). Both from any thread.
+  struct Introducer {
+    virtual ~Introducer() = default;
+    virtual void refresh() = 0;
+    virtual Status introduce(Slot slot) = 0;
+  };
+
+  // `self` owns `own_slots`, which may grow: asked each time.
+  PeerTable(std::shared_ptr<Peer> self, std::function<bool(Slot)> is_own, Introducer& introducer);
+
+  // The live process that owns the slot, or null when there is none that we know of.
+  std::shared_ptr<Peer> find(Slot slot) const;
+  // Sees to it that find() will answer when the slot's owner is there. Fails when nobody can be introduced.
+  Status want(Slot slot);
+
+  void add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots);
+  void add_slot(Incarnation incarnation, Slot slot);
+  // Forgets it; endpoints that hold it see Peer::dead(). Returns it, or null when unknown.
+  std::shared_ptr<Peer> remove(Incarnation incarnation);
+
+  // Whether the agent says that the slot is the peer's, dead or alive.
+  bool owns(const Peer& peer, Slot slot) const;
+
+  const std::shared_ptr<Peer>& self() const { return self_; }
+  // This process and every one that we know of, without a look for news.
+  std::vector<std::shared_ptr<Peer>> known() const;
+  // Every process that may be touching our memory, this one first: nobody that was introduced to us before the call
+  // is missing, because the agent tells us of a peer before it tells the peer of us.
+  std::vector<std::shared_ptr<Peer>> everyone();
+
+ private:
+  const std::shared_ptr<Peer> self_;
+  const std::function<bool(Slot)> is_own_;
+  Introducer& introducer_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<Slot, std::shared_ptr<Peer>> by_slot_;
+  std::map<Incarnation, std::shared_ptr<Peer>> peers_;
+};
+
+}  // namespace verbatim::local

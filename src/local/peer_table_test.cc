@@ -1,0 +1,138 @@
+#include "local/peer_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "support/local_process.h"
+
+namespace verbatim::local {
+namespace {
+
+using testing_support::LocalProcess;
+
+constexpr Slot kOwn{0x10}, kOther{0x20}, kOthersSecond{0x21}, kNobody{0x30};
+
+struct PeerTableTest : testing::Test {
+  LocalProcess process{kOwn.value};
+  LocalProcess other{kOther.value};
+  PeerTable& peers = process.peers();
+
+  PeerTableTest() {
+    process.allocate_qpn();
+    other.allocate_qpn();
+  }
+  std::shared_ptr<Peer> meet_other() {
+    process.meet(other);
+    return peers.find(kOther);
+  }
+};
+
+TEST_F(PeerTableTest, OurOwnSlotsAreOurs) {
+  EXPECT_EQ(peers.find(kOwn), peers.self());
+  EXPECT_TRUE(peers.self()->is_self());
+  EXPECT_TRUE(peers.owns(*peers.self(), kOwn));
+  EXPECT_FALSE(peers.owns(*peers.self(), kOther));
+}
+
+TEST_F(PeerTableTest, KnowsASlotOnlyAfterTheIntroduction) {
+  EXPECT_EQ(peers.find(kOther), nullptr);
+  const std::shared_ptr<Peer> peer = meet_other();
+  ASSERT_NE(peer, nullptr);
+  EXPECT_EQ(peer->incarnation(), other.adapter().incarnation());
+  EXPECT_TRUE(peers.owns(*peer, kOther));
+  EXPECT_FALSE(peers.owns(*peer, kOwn));
+  EXPECT_FALSE(peers.owns(*peer, kNobody));
+}
+
+TEST_F(PeerTableTest, AsksToBeIntroducedOnlyToWhomItDoesNotKnow) {
+  EXPECT_TRUE(peers.want(kOwn).ok());
+  EXPECT_TRUE(process.wishes().empty());
+  EXPECT_TRUE(peers.want(kOther).ok());
+  EXPECT_EQ(process.wishes(), std::vector{kOther});
+  meet_other();
+  EXPECT_TRUE(peers.want(kOther).ok());
+  EXPECT_EQ(process.wishes(), std::vector{kOther});
+}
+
+TEST_F(PeerTableTest, PassesOnThatNobodyCanBeIntroduced) {
+  process.answer_introductions({ECONNREFUSED});
+  EXPECT_EQ(peers.want(kOther).error, ECONNREFUSED);
+}
+
+TEST_F(PeerTableTest, ASlotClaimedLaterIsThePeersToo) {
+  const std::shared_ptr<Peer> peer = meet_other();
+  EXPECT_EQ(peers.find(kOthersSecond), nullptr);
+  peers.add_slot(other.adapter().incarnation(), kOthersSecond);
+  EXPECT_EQ(peers.find(kOthersSecond), peer);
+  peers.add_slot(Incarnation{1}, kNobody);
+  EXPECT_EQ(peers.find(kNobody), nullptr) << "a slot of a stranger";
+}
+
+TEST_F(PeerTableTest, RemovingAPeerForgetsAllItsSlotsAndMarksItDead) {
+  const std::shared_ptr<Peer> peer = meet_other();
+  peers.add_slot(other.adapter().incarnation(), kOthersSecond);
+  EXPECT_EQ(peers.remove(other.adapter().incarnation()), peer);
+  EXPECT_TRUE(peer->dead());
+  EXPECT_EQ(peers.find(kOther), nullptr);
+  EXPECT_EQ(peers.find(kOthersSecond), nullptr);
+  EXPECT_EQ(peers.remove(other.adapter().incarnation()), nullptr);
+}
+
+TEST_F(PeerTableTest, ADeadPeerIsNotFoundButStillOwnsItsSlots) {
+  const std::shared_ptr<Peer> peer = meet_other();
+  peer->mark_dead();
+  EXPECT_EQ(peers.find(kOther), nullptr);
+  EXPECT_TRUE(peers.owns(*peer, kOther));
+  EXPECT_TRUE(peers.want(kOther).ok());
+  EXPECT_EQ(process.wishes(), std::vector{kOther}) << "the slot may have a new owner";
+}
+
+TEST_F(PeerTableTest, ASlotThatWasTakenOverStaysWithItsNewOwner) {
+  const std::shared_ptr<Peer> old = meet_other();
+  LocalProcess successor(kOther.value);
+  successor.allocate_qpn();
+  process.meet(successor);
+  const std::shared_ptr<Peer> young = peers.find(kOther);
+  ASSERT_NE(young, old);
+  EXPECT_FALSE(peers.owns(*old, kOther));
+  EXPECT_EQ(peers.remove(old->incarnation()), old);
+  EXPECT_EQ(peers.find(kOther), young);
+}
+
+TEST_F(PeerTableTest, EveryoneIsThisProcessFirstAndWhoHasJustArrived) {
+  process.arrives_late(other);
+  EXPECT_EQ(peers.known().size(), 1u);
+  const auto everyone = peers.everyone();
+  ASSERT_EQ(everyone.size(), 2u);
+  EXPECT_EQ(everyone[0], peers.self());
+  EXPECT_EQ(everyone[1]->incarnation(), other.adapter().incarnation());
+  EXPECT_EQ(process.refreshes(), 1);
+}
+
+TEST_F(PeerTableTest, PeersComeAndGoWhileOthersLook) {
+  constexpr int kRounds = 2000;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> strangers{0};
+  std::vector<std::thread> lookers;
+  for (int i = 0; i < 2; ++i)
+    lookers.emplace_back([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        const std::shared_ptr<Peer> peer = peers.find(kOther);
+        if (peer && peer->incarnation() != other.adapter().incarnation()) strangers.fetch_add(1);
+        for (const auto& known : peers.known()) known->dead();
+      }
+    });
+  for (int round = 0; round < kRounds; ++round) {
+    process.meet(other);
+    const std::shared_ptr<Peer> removed = peers.remove(other.adapter().incarnation());
+    ASSERT_TRUE(removed->dead());
+  }
+  stop.store(true);
+  for (std::thread& looker : lookers) looker.join();
+  EXPECT_EQ(strangers.load(), 0u);
+}
+
+}  // namespace
+}  // namespace verbatim::local

@@ -1,0 +1,50 @@
+#include "local/revocation.h"
+
+#include "base/log.h"
+
+namespace verbatim::local {
+namespace {
+
+constexpr Duration kPatience = Duration::milliseconds(100);
+
+void settle(Adapter& adapter, PeerTable& peers, const Clock& clock,
+            const std::function<bool(const Peer&, TouchTarget)>& matches) {
+  const std::vector<std::shared_ptr<Peer>> everyone = peers.everyone();
+  heavy_fence(adapter.view().revokes_by_membarrier());
+  for (const std::shared_ptr<Peer>& peer : everyone) {
+    const Instant start = clock.now();
+    bool said = false;
+    wait_for_touches(
+        peer->view().touch_records(), [&](TouchTarget target) { return matches(*peer, target); },
+        [&] {
+          if (!said && clock.now() - start > kPatience) {
+            said = true;
+            log(LogLevel::warn, "waiting for process {}, which is in the middle of an operation on memory being revoked",
+                peer->pid());
+          }
+          return peer->dead();
+        });
+  }
+}
+
+bool is_ours(const Adapter& adapter, Qpn qpn) {
+  for (Slot slot : adapter.slots())
+    if (slot == qpn.slot()) return true;
+  return false;
+}
+
+}  // namespace
+
+void settle_region(Adapter& adapter, PeerTable& peers, const Clock& clock, MemoryKey key) {
+  const uint32_t entry = adapter.view().entry_index(key);
+  settle(adapter, peers, clock, [&](const Peer& peer, TouchTarget target) {
+    // Our own operations use the region as their local side too, and do not say which.
+    return peer.is_self() || (target.region_entry == entry && is_ours(adapter, target.qpn));
+  });
+}
+
+void settle_queue_pair(Adapter& adapter, PeerTable& peers, const Clock& clock, Qpn qpn) {
+  settle(adapter, peers, clock, [&](const Peer&, TouchTarget target) { return target.qpn == qpn; });
+}
+
+}  // namespace verbatim::local

@@ -1,0 +1,192 @@
+#include "local/revocation.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "support/fake_clock.h"
+#include "support/local_process.h"
+#include "support/log_lines.h"
+#include "support/pause.h"
+
+namespace verbatim::local {
+namespace {
+
+using testing_support::FakeClock;
+using testing_support::introduce;
+using testing_support::LocalProcess;
+using testing_support::LogLines;
+using testing_support::RandomPause;
+using testing_support::ScriptedClock;
+
+struct RevocationTest : testing::Test {
+  LocalProcess owner{0x10};
+  LocalProcess requester{0x20};
+  Qpn target = owner.allocate_qpn();
+  MemoryKey key = owner.adapter().publish_region({.length = 1}).take();
+  std::optional<TouchRecords::Guard> touch;
+
+  RevocationTest() { requester.allocate_qpn(); }
+
+  uint32_t entry() const { return const_cast<LocalProcess&>(owner).adapter().view().entry_index(key); }
+  void begin(LocalProcess& by, TouchTarget what) { touch.emplace(by.adapter().touch_records(), 1, what, false); }
+
+  // How often settle() found that it has to wait, when the touch ends at the third time. One look at the clock is made
+  // for each process, here two.
+  template <class Settle>
+  int waits(Settle&& settle, std::function<void()> at_third = {}) {
+    const ScriptedClock clock([&](int look) {
+      if (look == 4) at_third ? at_third() : touch.reset();
+      // Whoever waits for what he need not would wait for ever.
+      if (look > 100) touch.reset();
+      return Instant{0};
+    });
+    settle(clock);
+    return clock.looks() - 2;
+  }
+  int region_waits(std::function<void()> at_third = {}) {
+    return waits([&](const Clock& clock) { settle_region(owner.adapter(), owner.peers(), clock, key); }, at_third);
+  }
+  int queue_pair_waits(Qpn qpn) {
+    return waits([&](const Clock& clock) { settle_queue_pair(owner.adapter(), owner.peers(), clock, qpn); });
+  }
+};
+
+TEST_F(RevocationTest, RegionWaitsForAPeerThatIsTouchingIt) {
+  introduce(owner, requester);
+  begin(requester, {target, entry()});
+  EXPECT_GE(region_waits(), 2);
+  EXPECT_FALSE(touch.has_value());
+}
+
+TEST_F(RevocationTest, RegionDoesNotWaitForTouchesOfOtherRegions) {
+  introduce(owner, requester);
+  begin(requester, {target, entry() + 1});
+  EXPECT_EQ(region_waits(), 0);
+  begin(requester, {target, TouchTarget::kNoRegion});
+  EXPECT_EQ(region_waits(), 0);
+}
+
+TEST_F(RevocationTest, RegionDoesNotWaitForTouchesOfTheSameEntryInAnotherProcess) {
+  introduce(owner, requester);
+  begin(requester, {Qpn::of(Slot{0x30}, 5), entry()});
+  EXPECT_EQ(region_waits(), 0);
+}
+
+TEST_F(RevocationTest, RegionWaitsForOurOwnOperationsWhateverTheirTarget) {
+  introduce(owner, requester);
+  begin(owner, {Qpn::of(Slot{0x20}, 5), 12345});
+  EXPECT_GE(region_waits(), 2);
+}
+
+TEST_F(RevocationTest, RegionWaitsForAPeerWhoseIntroductionWasNotReadYet) {
+  owner.arrives_late(requester);
+  begin(requester, {target, entry()});
+  EXPECT_GE(region_waits(), 2);
+  EXPECT_EQ(owner.refreshes(), 1);
+}
+
+TEST_F(RevocationTest, QueuePairWaitsForTouchesThroughItWhateverTheRegion) {
+  introduce(owner, requester);
+  begin(requester, {target, TouchTarget::kNoRegion});
+  EXPECT_GE(queue_pair_waits(target), 2);
+  begin(owner, {target, entry()});
+  EXPECT_GE(queue_pair_waits(target), 2);
+}
+
+TEST_F(RevocationTest, QueuePairDoesNotWaitForTouchesThroughOthers) {
+  introduce(owner, requester);
+  begin(requester, {Qpn{target.value ^ 1}, entry()});
+  EXPECT_EQ(queue_pair_waits(target), 0);
+}
+
+TEST_F(RevocationTest, APeerThatDiesInTheMiddleIsNotWaitedFor) {
+  introduce(owner, requester);
+  begin(requester, {target, entry()});
+  const auto peer = owner.peers().find(Slot{0x20});
+  EXPECT_GE(region_waits([&] { peer->mark_dead(); }), 2);
+  EXPECT_TRUE(touch.has_value());
+}
+
+TEST_F(RevocationTest, SaysOnceWhomItWaitsForAfter100Milliseconds) {
+  introduce(owner, requester);
+  begin(requester, {target, entry()});
+  LogLines lines(LogLevel::warn);
+  std::vector<int> lines_at_look;
+  const ScriptedClock clock([&](int look) {
+    lines_at_look.push_back(lines.count(std::to_string(getpid())));
+    return Instant{} + Duration::milliseconds(60) * look;
+  });
+  // The clock is not looked at any more once the line was said, so the touch ends by hand.
+  std::thread end([&] {
+    while (lines.count("waiting for process") == 0) std::this_thread::yield();
+    touch.reset();
+  });
+  settle_region(owner.adapter(), owner.peers(), clock, key);
+  end.join();
+  EXPECT_EQ(lines.count("waiting for process " + std::to_string(getpid())), 1);
+  // Looks: one for us, one to start with the peer, then 60 and 120 ms after it.
+  EXPECT_EQ(lines_at_look, (std::vector<int>{0, 0, 0, 0}));
+}
+
+// The contract of deregistration, with requesters that are other adapters over the same mapping.
+TEST(Revocation, AWithdrawnRegionIsNeverWrittenOnceItHasSettled) {
+  constexpr int kRequesters = 2, kRounds = 500, kWords = 64;
+  LocalProcess owner(0x10);
+  const Qpn target = owner.allocate_qpn();
+  std::vector<std::unique_ptr<LocalProcess>> requesters;
+  for (int i = 0; i < kRequesters; ++i) {
+    requesters.push_back(std::make_unique<LocalProcess>(static_cast<uint16_t>(0x20 + i)));
+    requesters.back()->allocate_qpn();
+    introduce(owner, *requesters.back());
+  }
+  uint64_t memory[kRequesters][kWords] = {};
+  std::atomic<uint32_t> key{0};
+  std::atomic<uint64_t> touches{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kRequesters; ++i)
+    threads.emplace_back([&, i] {
+      const auto peer = requesters[i]->peers().find(Slot{0x10});
+      const SegmentView& view = peer->view();
+      RandomPause pause(static_cast<uint32_t>(i + 1));
+      while (!stop.load(std::memory_order_relaxed)) {
+        // Mostly outside a touch, so that the revoker seldom waits for a requester that the scheduler has put aside.
+        pause(2000);
+        const MemoryKey rkey{key.load(std::memory_order_relaxed)};
+        const TouchRecords::Guard guard(requesters[i]->adapter().touch_records(), i, {target, view.entry_index(rkey)},
+                                        view.revokes_by_membarrier());
+        RegionFields region;
+        if (!view.read(rkey, region)) continue;
+        for (uint64_t& word : memory[i]) ++word;
+        touches.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+  const FakeClock clock;
+  RandomPause pause(99);
+  uint64_t landed = 0;
+  for (int round = 1; round <= kRounds; ++round) {
+    const uint64_t before = touches.load(std::memory_order_relaxed);
+    const MemoryKey mine = owner.adapter().publish_region({.length = 8}).take();
+    key.store(mine.value, std::memory_order_relaxed);
+    while (touches.load(std::memory_order_relaxed) == before) std::this_thread::yield();
+    pause(1000);
+    owner.adapter().withdraw_region(mine);
+    settle_region(owner.adapter(), owner.peers(), clock, mine);
+    const uint64_t sign = uint64_t{1} << 63 | static_cast<uint64_t>(round);
+    for (auto& area : memory)
+      for (uint64_t& word : area) word = sign;
+    for (int look = 0; look < 20; ++look)
+      for (auto& area : memory)
+        for (volatile uint64_t& word : area) landed += word != sign;
+  }
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(landed, 0u);
+}
+
+}  // namespace
+}  // namespace verbatim::local

@@ -1,0 +1,106 @@
+// What a process shows its peers, byte by byte: one memfd that its owner writes and others can only read. Everything
+// here may be read by a process that trusts nothing in it. The memory starts as zeros and is sparse: only pages that
+// were written exist.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/published.h"
+#include "base/types.h"
+
+namespace verbatim::local {
+
+inline constexpr uint64_t kSegmentMagic = 0x314d495441425256;  // "VRBATIM1", little-endian
+inline constexpr uint32_t kSegmentVersion = 1;
+
+inline constexpr uint32_t kMaxSlots = 16;
+inline constexpr uint32_t kQueuePairEntries = kMaxSlots * Qpn::kPerSlot;
+inline constexpr uint32_t kRegionBits = 20;
+inline constexpr uint32_t kRegionEntries = 1u << kRegionBits;
+inline constexpr uint32_t kTouchRecords = 256;
+inline constexpr uint32_t kNoticeEntries = 4096;
+
+// A memory region as its owner's peers see it. Addresses are the owner's; lengths in bytes.
+struct RegionFields {
+  MemoryKey key;  // 0: no region
+  PdId pd;
+  uint32_t access = 0;
+  // Where the file behind the region is to be found, when it is one: an fd of the owner, or -1.
+  int32_t backing_fd = -1;
+  uint64_t iova = 0;
+  uint64_t length = 0;
+  uint64_t address = 0;
+  uint64_t backing_device = 0;
+  uint64_t backing_inode = 0;
+  uint64_t backing_offset = 0;
+};
+
+struct QueuePairFields {
+  Qpn qpn;  // 0: no queue pair
+  uint32_t state = 0;
+  uint32_t access = 0;
+  PdId pd;
+  Qpn peer;
+  uint32_t responder_depth = 0;  // max_dest_rd_atomic
+  Gid own_gid;
+  Gid peer_gid;
+};
+
+struct alignas(64) RegionEntry : Published<RegionFields> {};
+struct alignas(64) QueuePairEntry : Published<QueuePairFields> {};
+
+// What one of the owner's threads is touching right now in some peer's memory. See touch_record.h.
+struct alignas(64) TouchRecord {
+  std::atomic<uint64_t> word;    // sequence << 1 | active
+  std::atomic<uint64_t> target;  // target QPN << 32 | region entry
+};
+
+// "I, the requester, refused an operation of mine because of your tables": what a NIC's responder would have noticed
+// itself. `kind` is a NoticeKind.
+struct NoticeFields {
+  Qpn target;
+  Qpn source;
+  uint32_t kind = 0;
+  uint32_t reserved = 0;
+};
+struct NoticeEntry : Published<NoticeFields> {};
+
+enum class NoticeKind : uint32_t { access_error = 1, invalid_request = 2, operation_error = 3 };
+
+struct SegmentHeader {
+  uint64_t magic;
+  uint32_t version;
+  // Entry of a key: (key >> 8 ^ entry_mask) & (kRegionEntries - 1).
+  uint32_t entry_mask;
+  uint64_t incarnation;
+  // Whether the owner's revocations interrupt its peers by membarrier(2), so that they need no fence of their own.
+  uint32_t revokes_by_membarrier;
+  // The engine thread's id while the process lives; the kernel sets FUTEX_OWNER_DIED in it when that thread ends for
+  // any reason (a robust futex). 0 before the engine runs.
+  std::atomic<uint32_t> liveness;
+  std::atomic<uint32_t> slot_count;
+  std::array<std::atomic<uint32_t>, kMaxSlots> slots;
+  // How many notices were ever written; notice n is in notices[n % kNoticeEntries].
+  alignas(64) std::atomic<uint64_t> notice_count;
+};
+
+struct Segment {
+  SegmentHeader header;
+  alignas(4096) TouchRecord touch_records[kTouchRecords];
+  alignas(4096) NoticeEntry notices[kNoticeEntries];
+  alignas(4096) QueuePairEntry queue_pairs[kQueuePairEntries];
+  alignas(4096) RegionEntry regions[kRegionEntries];
+};
+
+inline uint32_t region_entry_index(MemoryKey key, uint32_t entry_mask) {
+  return ((key.value >> 8) ^ entry_mask) & (kRegionEntries - 1);
+}
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(QueuePairEntry) == 64 || sizeof(QueuePairEntry) == 128);
+static_assert(sizeof(RegionEntry) == 128);
+
+}  // namespace verbatim::local

@@ -1,0 +1,63 @@
+#include "local/segment_view.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace verbatim::local {
+
+Result<SegmentView> SegmentView::map(int fd, Incarnation expected) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return Status{errno};
+  const int seals = fcntl(fd, F_GET_SEALS);
+  // Without the seals its owner could shrink it under us.
+  if (seals < 0 || !(seals & F_SEAL_SHRINK) || status.st_size != sizeof(Segment)) return Status{EPROTO};
+  void* memory = mmap(nullptr, sizeof(Segment), PROT_READ, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) return Status{errno};
+  SegmentView view(static_cast<const Segment*>(memory));
+  view.mapped_ = true;
+  madvise(memory, sizeof(Segment), MADV_DONTFORK);
+  const SegmentHeader& header = view.segment_->header;
+  if (header.magic != kSegmentMagic || header.version != kSegmentVersion || header.incarnation != expected.value)
+    return Status{EPROTO};
+  return view;
+}
+
+SegmentView::SegmentView(SegmentView&& other) noexcept
+    : segment_(other.segment_), mapped_(std::exchange(other.mapped_, false)) {}
+
+SegmentView::~SegmentView() {
+  if (mapped_) munmap(const_cast<Segment*>(segment_), sizeof(Segment));
+}
+
+bool SegmentView::read(Qpn qpn, QueuePairFields& out) const {
+  const uint32_t count = std::min(segment_->header.slot_count.load(std::memory_order_acquire),  // pairs with add_slot
+                                  kMaxSlots);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (segment_->header.slots[i].load(std::memory_order_relaxed) != qpn.slot().value) continue;
+    return segment_->queue_pairs[i * Qpn::kPerSlot + qpn.index()].read(out) && out.qpn == qpn;
+  }
+  return false;
+}
+
+bool SegmentView::read(MemoryKey key, RegionFields& out) const {
+  return segment_->regions[entry_index(key)].read(out) && out.key == key && key.value != 0;
+}
+
+uint64_t SegmentView::notice_count() const {
+  return segment_->header.notice_count.load(std::memory_order_acquire);  // pairs with Adapter::leave_notice
+}
+
+bool SegmentView::read_notice(uint64_t number, NoticeFields& out) const {
+  return segment_->notices[number % kNoticeEntries].read(out);
+}
+
+bool SegmentView::owner_died() const {
+  return segment_->header.liveness.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED;
+}
+
+}  // namespace verbatim::local

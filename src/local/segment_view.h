@@ -1,0 +1,41 @@
+// A read-only look at a segment: one's own, or a peer's, whose owner may lie, stop or die at any moment. Every read is
+// bounded and checked; nothing read here is used as a pointer or index without a check by the reader. Thread-safe.
+#pragma once
+
+#include "base/file_descriptor.h"
+#include "base/result.h"
+#include "local/segment_layout.h"
+
+namespace verbatim::local {
+
+class SegmentView {
+ public:
+  // Over memory that someone else keeps mapped.
+  explicit SegmentView(const Segment* segment) : segment_(segment) {}
+  // Maps a peer's segment. EPROTO when it is not one (size, seals, magic, version) or its incarnation differs.
+  static Result<SegmentView> map(int fd, Incarnation expected);
+  SegmentView(SegmentView&& other) noexcept;
+  SegmentView& operator=(SegmentView&&) = delete;
+  ~SegmentView();
+
+  // False when there is none, or its owner is in the middle of changing it.
+  bool read(Qpn qpn, QueuePairFields& out) const;
+  // False when the key names nothing, or its owner is in the middle of changing it.
+  bool read(MemoryKey key, RegionFields& out) const;
+  uint32_t entry_index(MemoryKey key) const { return region_entry_index(key, entry_mask_); }
+
+  bool revokes_by_membarrier() const { return revokes_by_membarrier_; }
+  const TouchRecord* touch_records() const { return segment_->touch_records; }
+  uint64_t notice_count() const;
+  bool read_notice(uint64_t number, NoticeFields& out) const;
+  // The kernel says that the owner has ended (see SegmentHeader::liveness).
+  bool owner_died() const;
+
+ private:
+  const Segment* segment_;
+  bool mapped_ = false;
+  uint32_t entry_mask_ = segment_->header.entry_mask;
+  bool revokes_by_membarrier_ = segment_->header.revokes_by_membarrier != 0;
+};
+
+}  // namespace verbatim::local

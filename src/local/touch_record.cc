@@ -1,0 +1,63 @@
+#include "local/touch_record.h"
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace verbatim::local {
+namespace {
+
+uint64_t pack(TouchTarget target) { return uint64_t{target.qpn.value} << 32 | target.region_entry; }
+
+TouchTarget unpack(uint64_t packed) {
+  return {Qpn{static_cast<uint32_t>(packed >> 32)}, static_cast<uint32_t>(packed)};
+}
+
+}  // namespace
+
+TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget target, bool light) : records_(records) {
+  index_ = hint % kTouchRecords;
+  // pairs with the release in ~Guard
+  while (records_.claimed_[index_].exchange(true, std::memory_order_acquire)) index_ = (index_ + 1) % kTouchRecords;
+  TouchRecord& record = records_.records_[index_];
+  word_ = record.word.load(std::memory_order_relaxed) + 1;
+  record.target.store(pack(target), std::memory_order_release);  // pairs with wait_for_touches
+  record.word.store(word_, std::memory_order_release);  // pairs with wait_for_touches
+  if (light)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with heavy_fence
+}
+
+TouchRecords::Guard::~Guard() {
+  records_.records_[index_].word.store(word_ + 1, std::memory_order_release);  // pairs with wait_for_touches
+  records_.claimed_[index_].store(false, std::memory_order_release);           // pairs with the exchange in Guard
+}
+
+void wait_for_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches,
+                      const std::function<bool()>& give_up) {
+  for (uint32_t i = 0; i < kTouchRecords; ++i) {
+    const TouchRecord& record = records[i];
+    const uint64_t word = record.word.load(std::memory_order_acquire);  // pairs with Guard
+    if (!(word & 1)) continue;
+    // pairs with Guard: who sees a later touch's target here also sees below that the record has moved on
+    const TouchTarget target = unpack(record.target.load(std::memory_order_acquire));
+    // A record that moves on between the two loads began anew after R2, and will see the withdrawn entry.
+    while (record.word.load(std::memory_order_acquire) == word && matches(target)) {
+      if (give_up()) return;
+      sched_yield();
+    }
+  }
+}
+
+bool register_membarrier() {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+void heavy_fence(bool by_membarrier) {
+  if (by_membarrier && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the full fence in Guard
+}
+
+}  // namespace verbatim::local

@@ -1,0 +1,82 @@
+#include "model/device.h"
+
+#include "base/log.h"
+#include "model/completion_queue.h"
+#include "model/queue_pair.h"
+
+namespace verbatim::model {
+
+Device::Device(const Surroundings& surroundings, DeviceAttributes attributes)
+    : surroundings_(surroundings),
+      attributes_(std::move(attributes)),
+      gids_(attributes_.node_guid, surroundings.addresses.interfaces()) {}
+
+PortAttributes Device::port() const {
+  std::lock_guard lock(gid_mutex_);
+  return port_attributes(gids_.first());
+}
+
+std::optional<GidEntry> Device::gid_at(size_t index) const {
+  std::lock_guard lock(gid_mutex_);
+  const GidEntry* entry = gids_.at(index);
+  return entry ? std::optional(*entry) : std::nullopt;
+}
+
+bool Device::is_local(const Gid& gid) {
+  {
+    std::lock_guard lock(gid_mutex_);
+    if (gids_.is_local(gid)) return true;
+  }
+  refresh_gids();
+  std::lock_guard lock(gid_mutex_);
+  return gids_.is_local(gid);
+}
+
+bool Device::refresh_gids() {
+  const std::vector<GidInterface> interfaces = surroundings_.addresses.interfaces();
+  std::lock_guard lock(gid_mutex_);
+  const GidTable::Change change = gids_.update(interfaces);
+  if (change.without_room)
+    log(LogLevel::warn, "{} addresses of this host find no room in the GID table", change.without_room);
+  return !change.indices.empty();
+}
+
+PdId Device::next_pd_id() { return {last_pd_.fetch_add(1, std::memory_order_relaxed) + 1}; }
+
+void Device::add(QueuePair& queue_pair) {
+  std::unique_lock lock(registry_mutex_);
+  queue_pairs_[queue_pair.qpn().value] = &queue_pair;
+}
+
+void Device::remove(QueuePair& queue_pair) {
+  std::unique_lock lock(registry_mutex_);
+  queue_pairs_.erase(queue_pair.qpn().value);
+}
+
+void Device::add(CompletionQueue& queue) {
+  std::unique_lock lock(registry_mutex_);
+  completion_queues_.insert(&queue);
+}
+
+void Device::remove(CompletionQueue& queue) {
+  std::unique_lock lock(registry_mutex_);
+  completion_queues_.erase(&queue);
+}
+
+void Device::take_notices(local::Peer& from) {
+  const uint64_t lost = from.drain_notices([&](const local::NoticeFields& notice) {
+    std::shared_lock lock(registry_mutex_);
+    if (const auto found = queue_pairs_.find(notice.target.value); found != queue_pairs_.end())
+      found->second->on_notice(from, notice);
+  });
+  if (lost) log(LogLevel::warn, "{} notices of process {} were overwritten before they were read", lost, from.pid());
+}
+
+Backlog Device::carry_on(Instant now) {
+  std::shared_lock lock(registry_mutex_);
+  Backlog backlog = Backlog::none;
+  for (CompletionQueue* queue : completion_queues_) backlog = std::max(backlog, queue->carry_on(now));
+  return backlog;
+}
+
+}  // namespace verbatim::model

@@ -1,0 +1,115 @@
+// The one device of this process, shared by all who open it: its limits and addresses, what its objects need from the
+// layers below, and the registry by which the engine finds objects that have work or news. Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/time.h"
+#include "local/adapter.h"
+#include "local/peer_table.h"
+#include "model/device_attributes.h"
+#include "model/gid_table.h"
+#include "model/protection_domain.h"
+
+namespace verbatim::model {
+
+class CompletionQueue;
+class QueuePair;
+
+enum class WorkQueueKind : uint8_t { send, receive };
+
+// What is left to do: nothing, only what waits for a peer, or something that can go on at once.
+enum class Backlog { none, waiting, working };
+
+// Has the engine take a turn soon. Any thread, under locks; never blocks.
+class Waker {
+ public:
+  virtual ~Waker() = default;
+  virtual void wake() = 0;
+};
+
+// The host's addresses now.
+class AddressSource {
+ public:
+  virtual ~AddressSource() = default;
+  virtual std::vector<GidInterface> interfaces() = 0;
+};
+
+// How many of each kind exist, against the limit the device advertises.
+class Quota {
+ public:
+  bool take(int limit) {
+    if (used_.fetch_add(1, std::memory_order_relaxed) < limit) return true;
+    give_back();
+    return false;
+  }
+  void give_back() { used_.fetch_sub(1, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int> used_{0};
+};
+
+class Device {
+ public:
+  // All references outlive the device.
+  struct Surroundings {
+    local::Adapter& adapter;
+    local::PeerTable& peers;
+    const Clock& clock;
+    Waker& waker;
+    AddressSource& addresses;
+  };
+
+  Device(const Surroundings& surroundings, DeviceAttributes attributes);
+
+  const DeviceAttributes& attributes() const { return attributes_; }
+  PortAttributes port() const;
+  // The longest message, in bytes.
+  uint32_t message_limit() const { return message_limit_; }
+
+  // Copies; the table changes when addresses come and go.
+  std::optional<GidEntry> gid_at(size_t index) const;
+  // Looks at the host's addresses anew when it is not in the table: it may have come up after the device was opened.
+  bool is_local(const Gid& gid);
+  // Takes in the host's present addresses; true when an index changed.
+  bool refresh_gids();
+
+  local::Adapter& adapter() const { return surroundings_.adapter; }
+  local::PeerTable& peers() const { return surroundings_.peers; }
+  const Clock& clock() const { return surroundings_.clock; }
+  Waker& waker() const { return surroundings_.waker; }
+
+  PdId next_pd_id();
+  Quota pds, mrs, cqs, qps;
+
+  void add(QueuePair& queue_pair);
+  // Nobody reaches the queue pair through the device after this returns.
+  void remove(QueuePair& queue_pair);
+  void add(CompletionQueue& queue);
+  void remove(CompletionQueue& queue);
+
+  // The engine's turn, part one: what peers found wrong with operations on our queue pairs. `from` is the peer whose
+  // notices are read; one thread at a time.
+  void take_notices(local::Peer& from);
+  // Part two: carries on work that nobody who polls is carrying on.
+  Backlog carry_on(Instant now);
+
+ private:
+  const Surroundings surroundings_;
+  const DeviceAttributes attributes_;
+  const uint32_t message_limit_ = PortAttributes{}.max_msg_sz;
+
+  mutable std::mutex gid_mutex_;
+  GidTable gids_;
+
+  std::atomic<uint32_t> last_pd_{0};
+
+  std::shared_mutex registry_mutex_;  // guards what follows; taken before any object's own lock
+  std::unordered_map<uint32_t, QueuePair*> queue_pairs_;
+  std::unordered_set<CompletionQueue*> completion_queues_;
+};
+
+}  // namespace verbatim::model

@@ -1,0 +1,117 @@
+// What the device and its one port say of themselves, as plain values. The limits are promises both ways: what is
+// below them works, what is above is refused. A capability that is not built is zero.
+// Numbers with a meaning of their own (states, widths, flags) have their IBTA encoding, which is that of verbs.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "model/gid_table.h"
+
+namespace verbatim::model {
+
+inline constexpr std::string_view kDeviceName = "verbatim0";
+inline constexpr std::string_view kVersion = "0.1.0";
+inline constexpr uint32_t kPort = 1;
+inline constexpr uint16_t kDefaultPkey = 0xffff;
+
+// Names of the numbers that the attributes hold. Source: IBTA specification 14.2.5.6 (PortInfo), 11.2.1.2.
+inline constexpr uint8_t kNodeTypeChannelAdapter = 1;
+inline constexpr uint8_t kTransportInfiniBand = 0;
+inline constexpr uint8_t kPortActive = 4;
+inline constexpr uint8_t kPhysicalLinkUp = 5;
+inline constexpr uint8_t kLinkLayerEthernet = 2;
+inline constexpr uint8_t kGrhRequired = 1;
+inline constexpr uint32_t kDeviceHasSystemImageGuid = 1u << 11;
+inline constexpr uint32_t kPortHasIpBasedGids = 1u << 26;
+inline constexpr uint8_t kNoAtomics = 0;
+
+// Path MTU as the wire encodes it.
+enum class PathMtu : uint8_t { bytes_256 = 1, bytes_512 = 2, bytes_1024 = 3, bytes_2048 = 4, bytes_4096 = 5 };
+
+constexpr uint32_t bytes_of(PathMtu mtu) { return 128u << static_cast<uint8_t>(mtu); }
+
+// The largest headers around a RoCE v2 payload: IPv6 40, UDP 8, BTH 12, RETH 16, immediate 4, ICRC 4.
+inline constexpr uint32_t kRoceV2Overhead = 84;
+
+// The largest path MTU whose packets fit an interface of `interface_mtu` bytes; 256 where none does, as there is none
+// smaller.
+PathMtu largest_path_mtu(uint32_t interface_mtu);
+
+// A link's rate as PortInfo encodes it: 1 lane is width 1, 2 are 16, 4 are 2, 8 are 4; speed is that of one lane.
+struct LinkRate {
+  uint8_t width = 1;
+  uint8_t speed = 1;
+  bool operator==(const LinkRate&) const = default;
+};
+
+// The encoding with the highest rate that is not above `mbps`; 1X at 2.5 Gb/s, the lowest there is, for a slower link
+// and for one whose speed is not known (0), as Linux shows it for such an interface.
+LinkRate link_rate(uint32_t mbps);
+
+struct DeviceAttributes {
+  std::string fw_ver{kVersion};
+  uint64_t node_guid = 0;         // host byte order
+  uint64_t sys_image_guid = 0;    // host byte order
+  uint32_t vendor_id = 0x025642;  // locally administered (IEEE 802 clause 8), so nobody's
+  uint32_t vendor_part_id = 1;
+  uint32_t hw_ver = 0;
+  uint8_t node_type = kNodeTypeChannelAdapter;
+  uint8_t transport = kTransportInfiniBand;
+
+  uint64_t max_mr_size = INT64_MAX;           // bytes
+  uint64_t page_size_cap = ~uint64_t{0xfff};  // bit n: pages of 2^n bytes
+  uint32_t device_cap_flags = kDeviceHasSystemImageGuid;
+  int max_qp = 65536;
+  int max_qp_wr = 32768;
+  int max_sge = 32;
+  int max_sge_rd = 32;
+  int max_cq = 65536;
+  int max_cqe = 4194304;
+  int max_mr = 524288;
+  int max_pd = 65536;
+  int max_qp_rd_atom = 128;
+  int max_qp_init_rd_atom = 128;
+  int max_res_rd_atom = max_qp * max_qp_rd_atom;
+  uint8_t atomic_cap = kNoAtomics;
+  int max_mw = 0;
+  int max_mcast_grp = 0;
+  int max_mcast_qp_attach = 0;
+  int max_total_mcast_qp_attach = 0;
+  int max_ah = 0;
+  int max_srq = 0;
+  int max_srq_wr = 0;
+  int max_srq_sge = 0;
+  uint16_t max_pkeys = 1;
+  uint8_t local_ca_ack_delay = 15;  // 4.096 us * 2^n: 134 ms, a scheduler's worst rather than a NIC's
+  uint8_t phys_port_cnt = 1;
+  uint32_t max_inline_data = 1024;  // bytes; not in ibv_device_attr, but create_qp refuses more
+  int num_comp_vectors = 1;
+};
+
+struct PortAttributes {
+  uint8_t state = kPortActive;
+  PathMtu max_mtu = PathMtu::bytes_4096;
+  PathMtu active_mtu = PathMtu::bytes_1024;
+  int gid_tbl_len = GidTable::kLength;
+  uint32_t port_cap_flags = kPortHasIpBasedGids;
+  uint32_t max_msg_sz = 0x80000000;  // bytes
+  uint16_t pkey_tbl_len = 1;
+  uint16_t lid = 0;  // an Ethernet port has none
+  uint8_t max_vl_num = 1;
+  LinkRate rate;
+  uint8_t phys_state = kPhysicalLinkUp;
+  uint8_t link_layer = kLinkLayerEthernet;
+  uint8_t flags = kGrhRequired;
+};
+
+// The port over the interface of `entry`, the first of the GID table.
+PortAttributes port_attributes(const GidEntry& entry);
+
+// An EUI-64 for a device that no manufacturer numbered: locally administered, not a group, the same for the same
+// `identity` in every process. identity: any bytes that name the host and the network namespace. Host byte order.
+uint64_t guid_from(std::string_view identity);
+
+}  // namespace verbatim::model

@@ -1,0 +1,36 @@
+// A protection domain: an identity that regions and queue pairs share, and the count of those who use it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace verbatim::model {
+
+class Device;
+
+class ProtectionDomain {
+ public:
+  // ENOMEM beyond the device's number of domains. The device outlives it.
+  static Result<std::unique_ptr<ProtectionDomain>> create(Device& device);
+  // Nobody uses it any more (in_use() is false).
+  ~ProtectionDomain();
+
+  PdId id() const { return id_; }
+
+  // Any thread.
+  void add_user() { users_.fetch_add(1, std::memory_order_relaxed); }
+  void remove_user() { users_.fetch_sub(1, std::memory_order_release); }  // pairs with in_use()
+  bool in_use() const { return users_.load(std::memory_order_acquire) != 0; }
+
+ private:
+  ProtectionDomain(Device& device, PdId id) : device_(device), id_(id) {}
+
+  Device& device_;
+  const PdId id_;
+  std::atomic<uint32_t> users_{0};
+};
+
+}  // namespace verbatim::model

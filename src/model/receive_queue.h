@@ -1,0 +1,59 @@
+// The receive queue's memory: a ring of the receives that wait for a message, oldest first. Room is free again when
+// the caller has taken a receive's completion; retire() alone may be called without the owner's lock.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "proto/work.h"
+
+namespace verbatim::model {
+
+struct ReceiveWork {
+  uint64_t work_id = 0;
+  std::span<const Sge> sges;
+};
+
+class ReceiveQueue {
+ public:
+  ReceiveQueue(uint32_t requests, uint32_t sges)
+      : requests_(requests),
+        sges_per_request_(sges),
+        works_(std::make_unique<ReceiveWork[]>(requests)),
+        sges_(std::make_unique_for_overwrite<Sge[]>(size_t{requests} * std::max(sges, 1u))) {}
+
+  bool full() const { return posted_ - retired_.load(std::memory_order_acquire) >= requests_; }  // pairs with retire()
+  bool empty() const { return consumed_ == posted_; }
+  uint64_t consumed() const { return consumed_; }
+
+  // Copies the request and its SGEs; the caller has checked their number and full().
+  void push(const ReceiveWork& work) {
+    const size_t index = posted_ % requests_;
+    Sge* const sges = &sges_[index * std::max(sges_per_request_, 1u)];
+    std::copy(work.sges.begin(), work.sges.end(), sges);
+    works_[index] = {work.work_id, {sges, work.sges.size()}};
+    ++posted_;
+  }
+
+  const ReceiveWork& head() const { return works_[consumed_ % requests_]; }
+  void pop() { ++consumed_; }
+  void retire(uint64_t count) { retired_.store(count, std::memory_order_release); }  // pairs with full()
+
+  void clear() {
+    posted_ = consumed_ = 0;
+    retired_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  const uint32_t requests_;
+  const uint32_t sges_per_request_;
+  const std::unique_ptr<ReceiveWork[]> works_;
+  const std::unique_ptr<Sge[]> sges_;
+  uint64_t posted_ = 0;
+  uint64_t consumed_ = 0;
+  std::atomic<uint64_t> retired_{0};
+};
+
+}  // namespace verbatim::model

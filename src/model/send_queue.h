@@ -1,0 +1,74 @@
+// The send queue's memory: a ring of work requests with room for their SGEs and inline data, and three counts of
+// requests ever posted, executed, and retired. Room is free again when the caller has taken the completion that says
+// so, as on hardware; retire() alone may be called without the owner's lock.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+
+#include "proto/work.h"
+
+namespace verbatim::model {
+
+class SendQueue {
+ public:
+  SendQueue(uint32_t requests, uint32_t sges, uint32_t inline_bytes)
+      : requests_(requests),
+        sges_per_request_(sges),
+        inline_bytes_(inline_bytes),
+        works_(std::make_unique<SendWork[]>(requests)),
+        sges_(std::make_unique_for_overwrite<Sge[]>(size_t{requests} * std::max(sges, 1u))),
+        inline_data_(std::make_unique_for_overwrite<uint8_t[]>(size_t{requests} * inline_bytes)) {}
+
+  bool full() const { return posted_ - retired_.load(std::memory_order_acquire) >= requests_; }  // pairs with retire()
+  bool idle() const { return executed_ == posted_; }
+  uint64_t executed() const { return executed_; }
+
+  // Copies the request in, its SGEs, and with inline_data what they point at; the caller has checked sizes and room.
+  void push(const SendWork& work) {
+    const size_t index = posted_ % requests_;
+    SendWork& slot = works_[index];
+    slot = work;
+    Sge* const sges = &sges_[index * std::max(sges_per_request_, 1u)];
+    if (work.inline_data) {
+      uint8_t* const data = &inline_data_[index * inline_bytes_];
+      size_t length = 0;
+      for (const Sge& sge : work.sges) {
+        if (sge.length) std::memcpy(data + length, reinterpret_cast<const void*>(sge.address), sge.length);
+        length += sge.length;
+      }
+      sges[0] = {reinterpret_cast<uint64_t>(data), static_cast<uint32_t>(length), {}};
+      slot.sges = {sges, length ? 1u : 0u};
+    } else {
+      std::copy(work.sges.begin(), work.sges.end(), sges);
+      slot.sges = {sges, work.sges.size()};
+    }
+    ++posted_;
+  }
+
+  // The oldest request that was not executed; only when not idle().
+  const SendWork& head() const { return works_[executed_ % requests_]; }
+  void pop() { ++executed_; }
+
+  void retire(uint64_t count) { retired_.store(count, std::memory_order_release); }  // pairs with full()
+
+  // As if nothing had ever been posted.
+  void clear() {
+    posted_ = executed_ = 0;
+    retired_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  const uint32_t requests_;
+  const uint32_t sges_per_request_;
+  const uint32_t inline_bytes_;
+  const std::unique_ptr<SendWork[]> works_;
+  const std::unique_ptr<Sge[]> sges_;
+  const std::unique_ptr<uint8_t[]> inline_data_;
+  uint64_t posted_ = 0;
+  uint64_t executed_ = 0;
+  std::atomic<uint64_t> retired_{0};
+};
+
+}  // namespace verbatim::model

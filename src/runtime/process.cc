@@ -1,0 +1,207 @@
+#include "runtime/process.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "local/process_memory.h"
+#include "obs/log_file.h"
+#include "runtime/configuration.h"
+#include "runtime/device_identity.h"
+#include "runtime/host_interfaces.h"
+
+namespace verbatim::runtime {
+namespace {
+
+std::mutex instance_mutex;
+// Owned for ever: programs use our objects until their last instruction.
+Process* instance = nullptr;
+
+model::InterfaceRole role_of(InterfaceKind kind) {
+  switch (kind) {
+    case InterfaceKind::loopback: return model::InterfaceRole::loopback;
+    case InterfaceKind::tunnel:
+    case InterfaceKind::bridge: return model::InterfaceRole::virtual_link;
+    case InterfaceKind::ordinary: break;
+  }
+  return model::InterfaceRole::ordinary;
+}
+
+class HostAddresses final : public model::AddressSource {
+ public:
+  std::vector<model::GidInterface> interfaces() override {
+    std::vector<model::GidInterface> result;
+    Result<std::vector<HostInterface>> found = host_interfaces();
+    if (!found.ok()) {
+      log(LogLevel::warn, "the kernel does not list this host's addresses: {}", strerror(found.error()));
+      return result;
+    }
+    for (const HostInterface& interface : found.value())
+      result.push_back({interface.ifindex, interface.mtu, interface.speed_mbps, role_of(interface.kind),
+                        interface.has_default_route, interface.addresses});
+    return result;
+  }
+};
+
+// The agent lies beside the library that this code is in, wherever its folder was moved to.
+std::string agent_path() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(&agent_path), &info) || !info.dli_fname) return "";
+  std::error_code error;
+  const std::filesystem::path library = std::filesystem::canonical(info.dli_fname, error);
+  return error ? "" : (library.parent_path() / "verbatim-agent").string();
+}
+
+void start_log(const Configuration& configuration) {
+  if (configuration.log_level == LogLevel::off) return;
+  set_log(new LogFile(configuration.log_file), configuration.log_level);
+}
+
+}  // namespace
+
+Result<Process*> Process::get() {
+  std::lock_guard lock(instance_mutex);
+  if (instance) return instance;
+  Result<std::unique_ptr<Process>> created = create();
+  if (!created.ok()) return created.status();
+  static const int fork_handler = pthread_atfork(nullptr, nullptr, &Process::after_fork_in_child);
+  if (fork_handler != 0) return Status{fork_handler};
+  instance = created.take().release();
+  return instance;
+}
+
+Result<std::unique_ptr<Process>> Process::create() {
+  const Configuration& configuration = runtime::configuration();
+  static std::once_flag log_started;
+  std::call_once(log_started, start_log, configuration);
+  Result<AgentIdentity> identity = AgentIdentity::of_this_process();
+  if (!identity.ok()) return identity.status();
+  std::unique_ptr<Process> process(new Process(identity.take()));
+  Result<std::unique_ptr<local::Adapter>> adapter =
+      local::Adapter::create([self = process.get()] { return self->claim_slot(); });
+  if (!adapter.ok()) return adapter.status();
+  process->adapter_ = adapter.take();
+  local::Adapter& own = *process->adapter_;
+  process->peers_ = std::make_unique<local::PeerTable>(
+      std::make_shared<local::Peer>(own.view(), own.incarnation(), own.doorbell_fd()),
+      [&own](Slot slot) { return own.owns(slot); }, *process);
+  process->device_ = std::make_unique<model::Device>(
+      model::Device::Surroundings{own, *process->peers_, process->clock_, process->engine_, *process->addresses_},
+      device_attributes(configuration));
+  return process;
+}
+
+Process::Process(AgentIdentity identity)
+    : identity_(std::move(identity)),
+      engine_(clock_),
+      addresses_(std::make_unique<HostAddresses>()),
+      random_(random_u64()) {}
+
+void Process::after_fork_in_child() {
+  // The only thread left is this one; what the others held is held for ever, so the old instance is left alone but for
+  // what would reach out of this process. The child's first call builds a new one.
+  if (!instance) return;
+  instance->abandon();
+  instance = nullptr;
+  new (&instance_mutex) std::mutex;
+}
+
+void Process::abandon() {
+  joined_.store(nullptr, std::memory_order_relaxed);
+  engine_.abandon();
+  client_.reset();
+  claims_.clear();
+  adapter_->abandon();
+}
+
+Result<Slot> Process::claim_slot() {
+  std::lock_guard lock(slots_mutex_);
+  Result<SlotClaim> claim = SlotClaim::claim_random(identity_, random_);
+  if (!claim.ok()) return claim.status();
+  const Slot slot = claim.value().slot();
+  claims_.push_back(claim.take());
+  if (AgentClient* client = joined_.load(std::memory_order_relaxed)) client->add_slot(slot);
+  return slot;
+}
+
+Status Process::join() {
+  if (joined_.load(std::memory_order_acquire)) return Status::success();  // pairs with the store below
+  std::lock_guard lock(join_mutex_);
+  if (!client_) {
+    if (Status status = local::allow_peers(local::ptrace_scope()); !status.ok())
+      log(LogLevel::warn, "peers may not reach this process's memory: {}", strerror(status.error));
+    client_ = std::make_unique<AgentClient>(
+        identity_, agent_path(),
+        MemberDescription{adapter_->incarnation(), describe_slots(), adapter_->segment_fd(), sizeof(local::Segment),
+                          adapter_->doorbell_fd()});
+  }
+  // The engine first: peers judge by its liveness word from the moment they know us.
+  Status started = engine_.start(*device_,
+                                 {{adapter_->doorbell_fd(), [this] { on_doorbell(); }},
+                                  {client_->fd(), [this] { client_->receive(*this); }}},
+                                 &adapter_->liveness_word());
+  if (!started.ok()) return started;
+  if (Status status = client_->start(); !status.ok()) {
+    log(LogLevel::warn, "no agent: {} ({})", strerror(status.error), agent_path());
+    return status;
+  }
+  std::lock_guard slots_lock(slots_mutex_);
+  // Those claimed since the client was described.
+  for (; described_claims_ < claims_.size(); ++described_claims_) client_->add_slot(claims_[described_claims_].slot());
+  joined_.store(client_.get(), std::memory_order_release);  // pairs with the loads in join() and refresh()
+  return Status::success();
+}
+
+std::vector<Slot> Process::describe_slots() {
+  std::lock_guard lock(slots_mutex_);
+  std::vector<Slot> slots;
+  for (const SlotClaim& claim : claims_) slots.push_back(claim.slot());
+  described_claims_ = claims_.size();
+  return slots;
+}
+
+void Process::refresh() {
+  if (AgentClient* client = joined_.load(std::memory_order_acquire)) client->receive(*this);  // pairs with join()
+}
+
+Status Process::introduce(Slot slot) {
+  if (Status status = join(); !status.ok()) return status;
+  client_->introduce(slot);
+  return Status::success();
+}
+
+void Process::on_peer(PeerProcess peer) {
+  Result<local::SegmentView> view = local::SegmentView::map(peer.segment.get(), peer.incarnation);
+  if (!view.ok()) {
+    log(LogLevel::warn, "process {} shows a segment that is none of ours: {}", peer.pid, strerror(view.error()));
+    return;
+  }
+  log(LogLevel::info, "introduced to process {}", peer.pid);
+  peers_->add(std::make_shared<local::Peer>(view.take(), peer.incarnation, peer.pid, std::move(peer.doorbell)),
+              peer.slots);
+}
+
+void Process::on_peer_slot(Incarnation incarnation, Slot slot) { peers_->add_slot(incarnation, slot); }
+
+void Process::on_peer_dead(Incarnation incarnation) {
+  for (const std::shared_ptr<local::Peer>& peer : peers_->known())
+    if (peer->incarnation() == incarnation) device_->take_notices(*peer);
+  if (const std::shared_ptr<local::Peer> peer = peers_->remove(incarnation))
+    log(LogLevel::info, "process {} has ended", peer->pid());
+}
+
+void Process::on_refused(std::string_view why) { log(LogLevel::warn, "the agent refuses this process: {}", why); }
+
+void Process::on_doorbell() {
+  uint64_t count;
+  [[maybe_unused]] const ssize_t taken = read(adapter_->doorbell_fd(), &count, sizeof count);
+  for (const std::shared_ptr<local::Peer>& peer : peers_->known()) device_->take_notices(*peer);
+}
+
+}  // namespace verbatim::runtime

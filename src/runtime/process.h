@@ -1,0 +1,69 @@
+// The composition root: one for each process, built when the first program call needs it, never destroyed. Holds what
+// the device's objects share and connects the layers with each other.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "agent/client.h"
+#include "agent/slot_claim.h"
+#include "engine/engine.h"
+#include "engine/steady_clock.h"
+#include "local/adapter.h"
+#include "local/peer_table.h"
+#include "model/device.h"
+
+namespace verbatim::runtime {
+
+class Process final : public local::PeerTable::Introducer, private AgentEvents {
+ public:
+  // This process's; a forked child gets one of its own. Fails with the errno of what could not be made; a later call
+  // tries again. Any thread.
+  static Result<Process*> get();
+
+  model::Device& device() { return *device_; }
+
+ private:
+  static Result<std::unique_ptr<Process>> create();
+  static void after_fork_in_child();
+  Process(AgentIdentity identity);
+  void abandon();
+
+  Result<Slot> claim_slot();
+  // For the client that is about to be made: those claimed so far.
+  std::vector<Slot> describe_slots();
+  // Starts the engine and becomes known to the agent, once.
+  Status join();
+
+  void refresh() override;
+  Status introduce(Slot slot) override;
+
+  void on_peer(PeerProcess peer) override;
+  void on_peer_slot(Incarnation incarnation, Slot slot) override;
+  void on_peer_dead(Incarnation incarnation) override;
+  void on_refused(std::string_view why) override;
+
+  void on_doorbell();
+
+  const AgentIdentity identity_;
+  const engine::SteadyClock clock_;
+  engine::Engine engine_;
+  std::unique_ptr<model::AddressSource> addresses_;
+
+  std::mutex slots_mutex_;  // guards what follows
+  std::mt19937_64 random_;
+  std::vector<SlotClaim> claims_;
+  size_t described_claims_ = 0;  // how many of them the client knows
+
+  std::unique_ptr<local::Adapter> adapter_;
+  std::unique_ptr<local::PeerTable> peers_;
+  std::unique_ptr<model::Device> device_;
+
+  std::mutex join_mutex_;  // guards the making of the client
+  std::unique_ptr<AgentClient> client_;
+  std::atomic<AgentClient*> joined_{nullptr};
+};
+
+}  // namespace verbatim::runtime

@@ -1,0 +1,88 @@
+"""kill -9 of either side, or of the agent, at a random moment of a transfer: nobody hangs, and nothing is left.
+
+10 rounds by default, 100 with VERBATIM_TEST_ALL=1. Each run prints its seed; VERBATIM_TEST_SEED repeats one.
+"""
+import os
+import random
+import signal
+import time
+import unittest
+
+from client_case import ClientCase
+from harness import TEST_ALL, users, wait_until
+from perftest import Pair, rows_in
+
+ROUNDS = 100 if TEST_ALL else 10
+PROGRAMS = ("ib_write_bw", "ib_read_bw")
+
+TRANSFER_SECONDS = 3
+LAST_KILL = {"transfer": 1.5, "setup": 0.2}  # seconds into it
+SECONDS_TO_START = 30
+SECONDS_TO_END = 30
+
+# Printed by both sides when the queue pairs are connected; the transfer follows.
+TRANSFER_STARTS = "#bytes"
+
+# IBV_WC_RETRY_EXC_ERR as perftest prints it: what a NIC reports for a peer that answers no more.
+RETRIES_EXHAUSTED = "Failed status 12"
+
+# (who dies, when). The agent's death has no effect to expect before it was needed.
+VICTIMS = (("server", "transfer"), ("client", "transfer"), ("agent", "transfer"), ("server", "setup"),
+           ("client", "setup"))
+
+
+class Kill(ClientCase):
+    def test_the_others_go_on_or_end_and_nothing_is_left(self):
+        seed = int(os.environ.get("VERBATIM_TEST_SEED") or random.SystemRandom().randrange(2**32))
+        print(f"VERBATIM_TEST_SEED={seed}")
+        chance = random.Random(seed)
+        for number in range(ROUNDS):
+            victim, phase = VICTIMS[number % len(VICTIMS)]
+            program, user = chance.choice(PROGRAMS), chance.choice(users())
+            delay = chance.uniform(0, LAST_KILL[phase])
+            with self.subTest(seed=seed, round=number, program=program, user=user.name, victim=victim, phase=phase,
+                              delay=delay):
+                self.round(program, user, victim, phase, delay)
+                print(f"round {number}: {program} as {user.name}, {victim} killed {delay:.3f} s into the {phase}")
+
+    def round(self, program, user, victim, phase, delay):
+        with self.agent_namespace() as namespace, \
+                Pair(self.installation, namespace, user, program, ["-D", str(TRANSFER_SECONDS)],
+                     terminal=True) as pair:
+            if phase == "transfer":
+                self.wait_for_the_transfer(pair)
+            time.sleep(delay)  # the random moment
+            if victim == "agent":
+                self.kill_agent(namespace, pair)
+            elif phase == "transfer":
+                self.kill_side(pair, victim)
+            else:
+                getattr(pair, victim).signal(signal.SIGKILL)
+                self.assertNotIn(None, pair.wait(SECONDS_TO_END), pair.report())
+
+    def wait_for_the_transfer(self, pair):
+        wait_until(lambda: TRANSFER_STARTS in pair.client.output or pair.client.status is not None, SECONDS_TO_START)
+        self.assertIn(TRANSFER_STARTS, pair.client.output, pair.report())
+
+    def kill_agent(self, namespace, pair):
+        agent = namespace.agent()
+        self.assertIsNotNone(agent, "there is no agent to kill")
+        os.kill(agent, signal.SIGKILL)
+        self.assertEqual(pair.wait(TRANSFER_SECONDS + SECONDS_TO_END), (0, 0), pair.report())
+        row, = rows_in(pair.client.output)
+        self.assertGreater(row.values["BW average"], 0, pair.report())
+
+    def kill_side(self, pair, victim):
+        pair_was_running = pair.client.status is None and pair.server.status is None
+        self.assertTrue(pair_was_running, pair.report())
+        getattr(pair, victim).signal(signal.SIGKILL)
+        server, client = pair.wait(SECONDS_TO_END)
+        survivor = server if victim == "client" else client
+        self.assertIsNotNone(survivor, "the survivor hangs" + pair.report())
+        self.assertNotEqual(survivor, 0, pair.report())
+        if victim == "server":
+            self.assertIn(RETRIES_EXHAUSTED, pair.client.output, pair.report())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+"""What the client tests read from the programs' output, shown on output of known content."""
+import unittest
+
+from perftest import options_in, rows_in
+
+BANDWIDTH = """\
+ Dual-port       : OFF          Device         : verbatim0
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 2          5000             3.81               2.00               1.000000
+ 65536      5000             4000.00            3000.00            0.048000
+"""
+
+GIGABITS = """\
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 1000       5000             8.00               4.00               0.500000
+"""
+
+LATENCY = """\
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 2       1000          0.25           4.61         0.26                0.27            0.10            0.33                    4.61
+"""
+
+DURATION = """\
+ #bytes        #iterations       t_avg[usec]    tps average
+ 2             1000000           0.50           1000000.00
+"""
+
+HELP = """\
+  -a, --all  Run sizes from 2 till 2^23
+  -l, --post_list=<list size>
+ Post list of send WQEs of <list size> size (instead of single post)
+      --mmap=file  Use an mmap'd file, not like -q, --qp
+"""
+
+
+class Tables(unittest.TestCase):
+    def test_bandwidth_is_in_binary_megabytes(self):
+        small, large = rows_in(BANDWIDTH)
+        self.assertEqual(small.bandwidths(), {"BW peak": 3.81 * 2**20, "BW average": 2.0 * 2**20})
+        self.assertEqual((large.values["#bytes"], large.values["MsgRate"]), (65536, 0.048))
+
+    def test_gigabits_are_decimal(self):
+        self.assertEqual(rows_in(GIGABITS)[0].bandwidths(), {"BW peak": 1e9, "BW average": 0.5e9})
+
+    def test_latency_columns_keep_their_names(self):
+        row, = rows_in(LATENCY)
+        self.assertEqual(row.values["t_min"], 0.25)
+        self.assertEqual(row.values["99.9% percentile"], 4.61)
+        self.assertEqual(row.units["99% percentile"], "usec")
+
+    def test_the_table_of_a_timed_latency_run_is_read(self):
+        self.assertEqual(rows_in(DURATION)[0].values, {"#bytes": 2, "#iterations": 1e6, "t_avg": 0.5, "tps average": 1e6})
+
+    def test_tables_follow_each_other(self):
+        self.assertEqual(len(rows_in(BANDWIDTH + GIGABITS + LATENCY)), 4)
+
+    def test_numbers_without_a_header_are_no_row(self):
+        self.assertEqual(rows_in("1 2 3\n"), [])
+
+    def test_a_row_that_does_not_fit_its_header_is_an_error(self):
+        with self.assertRaises(ValueError):
+            rows_in(DURATION + " 4 1000\n")
+
+    def test_a_figure_that_is_no_number_stays_visible(self):
+        row, = rows_in(DURATION.replace("0.50", "inf "))
+        self.assertEqual(row.values["t_avg"], float("inf"))
+
+
+class Help(unittest.TestCase):
+    def test_only_the_start_of_a_line_names_an_option(self):
+        self.assertEqual(options_in(HELP), {"-a", "--all", "-l", "--post_list", "--mmap"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,121 @@
+#include "conformance/support/pair.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace verbatim::conformance {
+namespace {
+
+constexpr uint64_t kNobody = ~uint64_t{0};
+
+std::string_view name(ibv_wr_opcode opcode) { return opcode == IBV_WR_RDMA_READ ? "Read" : "Write"; }
+
+}  // namespace
+
+void PrintTo(const Posted& posted, std::ostream* out) {
+  *out << (posted.error ? strerror(posted.error) : "all posted");
+  if (posted.bad) *out << ", bad_wr is request " << *posted.bad;
+}
+
+void PrintTo(const Outcome& outcome, std::ostream* out) {
+  if (outcome.id == kNobody)
+    *out << "no completion";
+  else
+    *out << "WR " << outcome.id << " of QP " << outcome.qpn << ": " << ibv_wc_status_str(outcome.status)
+         << (outcome.reason ? ", with a vendor_err" : ", no vendor_err");
+}
+
+Posted post(ibv_qp* qp, const std::vector<Request>& requests) {
+  std::vector<ibv_send_wr> list(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Request& request = requests[i];
+    list[i] = {.wr_id = request.id,
+               .next = i + 1 < requests.size() ? &list[i + 1] : nullptr,
+               .sg_list = const_cast<ibv_sge*>(request.sges.data()),
+               .num_sge = static_cast<int>(request.sges.size()),
+               .opcode = request.opcode,
+               .send_flags = request.flags,
+               .wr = {.rdma = {.remote_addr = request.remote_address, .rkey = request.rkey}}};
+  }
+  ibv_send_wr* bad = nullptr;
+  Posted posted{.error = ibv_post_send(qp, list.data(), &bad)};
+  if (posted.error && bad) posted.bad = static_cast<size_t>(bad - list.data());
+  return posted;
+}
+
+Outcome outcome_of(const ibv_wc& completion) {
+  return {completion.wr_id, completion.status, completion.qp_num, completion.vendor_err != 0};
+}
+
+void PairTest::set_up(Setting setting, ibv_wr_opcode opcode, uint64_t length) {
+  opcode_ = opcode;
+  far_ = Responder::start(setting);
+  near_.emplace();
+  memory_.emplace(setting == Setting::other_process_file ? MemoryKind::file : MemoryKind::anonymous, length);
+  region_ = near_->register_memory(*memory_);
+  qp_ = near_->create_queue_pair();
+  remote_ = far_->register_memory(length);
+  far_address_ = far_->create_queue_pair();
+}
+
+void PairTest::TearDown() {
+  // The requester first: nothing may be on its way to a responder that goes.
+  qp_.reset();
+  far_.reset();
+}
+
+void PairTest::connect(const Wiring& near, const Wiring& far) {
+  ASSERT_EQ(far_->connect(0, near_->address_of(qp_.get()), far), 0);
+  ASSERT_EQ(conformance::connect(qp_.get(), far_address_, near), 0);
+}
+
+void PairTest::reconnect_near(const Wiring& wiring) {
+  ASSERT_EQ(to_state(qp_.get(), IBV_QPS_RESET), 0);
+  ASSERT_EQ(conformance::connect(qp_.get(), far_address_, wiring), 0);
+}
+
+Request PairTest::request(uint64_t id, uint64_t offset, uint32_t length, unsigned flags) const {
+  return {id, opcode_, {local(offset, length)}, remote_.address + offset, remote_.rkey, flags};
+}
+
+Outcome PairTest::next() const {
+  const std::optional<ibv_wc> completion = near_->poll();
+  return completion ? outcome_of(*completion) : Outcome{.id = kNobody};
+}
+
+void PairTest::expect_responder_unharmed() {
+  constexpr uint64_t kCheck = 0xc4ec;
+  reconnect_near();
+  EXPECT_EQ(post(request(kCheck, 0, 8)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(kCheck));
+  EXPECT_EQ(far_->state_of(), IBV_QPS_RTS);
+  EXPECT_FALSE(far_->next_event(std::chrono::milliseconds(0)));
+}
+
+void PairTest::expect_responder_broken(ibv_event_type event, uint32_t receives) {
+  const std::optional<Event> seen = far_->next_event();
+  ASSERT_TRUE(seen) << "no event at the responder";
+  EXPECT_EQ(seen->type, event) << ibv_event_type_str(seen->type);
+  EXPECT_EQ(seen->queue_pair, 0u);
+  EXPECT_EQ(far_->state_of(), IBV_QPS_ERR);
+  for (uint32_t i = 0; i < receives; ++i) {
+    const std::optional<ibv_wc> completion = far_->poll();
+    ASSERT_TRUE(completion) << "receive " << i << " was not flushed";
+    EXPECT_EQ(outcome_of(*completion), (Outcome{i, IBV_WC_WR_FLUSH_ERR, far_address_.qpn, true}));
+  }
+  EXPECT_FALSE(far_->poll(std::chrono::milliseconds(0)));
+  EXPECT_FALSE(far_->next_event(std::chrono::milliseconds(0))) << "one error, one event";
+}
+
+std::string setting_name(const testing::TestParamInfo<Setting>& info) { return name(info.param); }
+
+std::string way_name(const testing::TestParamInfo<std::tuple<Setting, ibv_wr_opcode>>& info) {
+  return name(std::get<0>(info.param)) + std::string(name(std::get<1>(info.param)));
+}
+
+bool test_everything() {
+  const char* const value = std::getenv("VERBATIM_TEST_ALL");
+  return value && std::string_view(value) == "1";
+}
+
+}  // namespace verbatim::conformance

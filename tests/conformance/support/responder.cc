@@ -1,0 +1,120 @@
+#include "conformance/support/responder.h"
+
+#include <cerrno>
+
+namespace verbatim::conformance {
+
+using Act = Command::Act;
+
+std::string name(Setting setting) {
+  switch (setting) {
+    case Setting::in_process: return "InProcess";
+    case Setting::other_process_file: return "OtherProcessFileMemory";
+    case Setting::other_process_anonymous: return "OtherProcessAnonymousMemory";
+  }
+  return "";
+}
+
+bool is_other_process(Setting setting) { return setting != Setting::in_process; }
+
+RemoteMemory Responder::register_memory(uint64_t length, unsigned access, bool other_pd) {
+  return register_as({.access = access, .other_pd = other_pd, .length = length});
+}
+
+RemoteMemory Responder::register_memory_at(uint64_t length, uint64_t iova) {
+  return register_as({.access = kEveryAccess, .iova = iova, .length = length});
+}
+
+RemoteMemory Responder::register_read_only_memory(uint64_t length, uint64_t seed) {
+  return register_as({.access = IBV_ACCESS_REMOTE_READ, .read_only = true, .length = length, .seed = seed});
+}
+
+RemoteMemory Responder::register_as(Command command) {
+  command.act = Act::register_memory;
+  command.memory = memory_;
+  const Reply reply = ask(command);
+  EXPECT_EQ(reply.error, 0);
+  return {reply.value, reply.rkey};
+}
+
+void Responder::deregister_memory() { EXPECT_EQ(ask({.act = Act::deregister_memory}).error, 0); }
+
+void Responder::fill(uint64_t offset, uint64_t length, uint64_t seed) {
+  ask({.act = Act::fill, .offset = offset, .length = length, .seed = seed});
+}
+
+std::optional<uint64_t> Responder::first_difference(uint64_t offset, uint64_t length, uint64_t seed,
+                                                    uint64_t position) {
+  const Reply reply =
+      ask({.act = Act::compare, .offset = offset, .length = length, .seed = seed, .position = position});
+  return reply.found ? std::optional(reply.value) : std::nullopt;
+}
+
+void Responder::begin_await_last_byte(uint8_t before, uint64_t offset, uint64_t length, uint64_t seed,
+                                      uint64_t position) {
+  tell({.act = Act::await_change,
+        .byte = before,
+        .offset = offset,
+        .length = length,
+        .seed = seed,
+        .position = position,
+        .patience = kSoon});
+}
+
+std::optional<uint64_t> Responder::end_await_last_byte() {
+  const Reply reply = answer();
+  EXPECT_EQ(reply.error, 0) << "the byte never changed";
+  return reply.found ? std::optional(reply.value) : std::nullopt;
+}
+
+uint8_t Responder::byte_at(uint64_t offset) {
+  return static_cast<uint8_t>(ask({.act = Act::read_byte, .offset = offset}).value);
+}
+
+Address Responder::create_queue_pair() { return ask({.act = Act::create_queue_pair}).address; }
+
+int Responder::destroy_queue_pair(uint32_t index) {
+  return ask({.act = Act::destroy_queue_pair, .queue_pair = index}).error;
+}
+
+int Responder::modify(uint32_t index, const ibv_qp_attr& attributes, int mask) {
+  return ask({.act = Act::modify, .queue_pair = index, .mask = mask, .attributes = attributes}).error;
+}
+
+int Responder::to_state(uint32_t index, ibv_qp_state state) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = state;
+  return modify(index, attributes, IBV_QP_STATE);
+}
+
+int Responder::connect(uint32_t index, const Address& peer, const Wiring& wiring) {
+  if (const int error = modify(index, init_attributes(wiring), kInitMask)) return error;
+  if (const int error = modify(index, rtr_attributes(wiring, peer), kRtrMask)) return error;
+  return modify(index, rts_attributes(wiring), kRtsMask);
+}
+
+ibv_qp_state Responder::state_of(uint32_t index) {
+  return ask({.act = Act::query, .queue_pair = index}).attributes.qp_state;
+}
+
+int Responder::post_receives(uint32_t index, uint32_t count) {
+  return ask({.act = Act::post_receives, .queue_pair = index, .count = count}).error;
+}
+
+std::optional<ibv_wc> Responder::poll(std::chrono::milliseconds patience) {
+  const Reply reply = ask({.act = Act::poll, .patience = patience});
+  return reply.found ? std::optional(reply.completion) : std::nullopt;
+}
+
+void Responder::begin_writing(const RemoteMemory& there, uint64_t length) {
+  ask({.act = Act::begin_writing, .remote_address = there.address, .rkey = there.rkey, .length = length});
+}
+
+void Responder::end_writing() { ask({.act = Act::end_writing}); }
+
+std::optional<Event> Responder::next_event(std::chrono::milliseconds patience) {
+  const Reply reply = ask({.act = Act::next_event, .patience = patience});
+  return reply.found ? std::optional(reply.event) : std::nullopt;
+}
+
+}  // namespace verbatim::conformance

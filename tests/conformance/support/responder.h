@@ -1,0 +1,153 @@
+// The far side of a test, as a script sees it: memory, queue pairs, and what becomes of them. The same script drives a
+// responder of this process and one of another process, which sleeps but for the commands it is given.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "conformance/support/memory.h"
+#include "conformance/support/side.h"
+
+namespace verbatim::conformance {
+
+// Where the responder lives and what its memory is, which decides how data gets there.
+enum class Setting { in_process, other_process_file, other_process_anonymous };
+std::string name(Setting setting);
+bool is_other_process(Setting setting);
+
+// What may be wanted of a responder. Sent as it is between two processes of one program.
+struct Command {
+  enum class Act : uint32_t {
+    register_memory,
+    deregister_memory,
+    create_queue_pair,
+    destroy_queue_pair,
+    modify,
+    query,
+    post_receives,
+    poll,
+    next_event,
+    fill,
+    compare,
+    await_change,
+    read_byte,
+    begin_writing,
+    end_writing,
+    stop,
+  };
+  Act act{};
+  uint32_t queue_pair = 0;  // an index
+  uint32_t count = 0;
+  int mask = 0;
+  unsigned access = 0;
+  MemoryKind memory = MemoryKind::anonymous;
+  bool other_pd = false;
+  bool read_only = false;
+  uint8_t byte = 0;
+  uint64_t iova = 0;  // 0: the address
+  uint64_t remote_address = 0;
+  uint32_t rkey = 0;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  uint64_t seed = 0;
+  uint64_t position = 0;
+  std::chrono::milliseconds patience{};
+  ibv_qp_attr attributes{};
+};
+
+struct Event {
+  ibv_event_type type{};
+  uint32_t queue_pair = 0;  // the index of the one it names
+  bool operator==(const Event&) const = default;
+};
+
+struct Reply {
+  int error = 0;  // errno
+  bool found = false;
+  uint64_t value = 0;
+  uint32_t rkey = 0;
+  Address address;
+  Event event;
+  ibv_wc completion{};
+  ibv_qp_attr attributes{};
+};
+
+struct RemoteMemory {
+  uint64_t address = 0;
+  uint32_t rkey = 0;
+};
+
+class Responder {
+ public:
+  static std::unique_ptr<Responder> start(Setting setting);
+  virtual ~Responder() = default;
+  // A command is told, and answered, one at a time.
+  virtual void tell(const Command& command) = 0;
+  virtual Reply answer() = 0;
+  Reply ask(const Command& command) {
+    tell(command);
+    return answer();
+  }
+
+  // Its process; that of the caller for one in this process.
+  virtual pid_t pid() const = 0;
+  // SIGKILL; only of another process. Returns when the kernel has taken it away.
+  virtual void kill() = 0;
+
+  // Its one memory region. Bytes are at an offset from its start, where fill() puts those of the pattern's position.
+  RemoteMemory register_memory(uint64_t length, unsigned access = kEveryAccess, bool other_pd = false);
+  RemoteMemory register_memory_at(uint64_t length, uint64_t iova);
+  // Filled, write-protected, and registered for reading.
+  RemoteMemory register_read_only_memory(uint64_t length, uint64_t seed);
+  void deregister_memory();
+  void fill(uint64_t offset, uint64_t length, uint64_t seed);
+  // Where, counted from `offset`, its bytes first differ from those of the pattern from `position` on.
+  std::optional<uint64_t> first_difference(uint64_t offset, uint64_t length, uint64_t seed, uint64_t position);
+  // As first_difference(), as soon as the last of these bytes is no longer `before`. EXPECTs that to be kSoon.
+  std::optional<uint64_t> await_last_byte(uint8_t before, uint64_t offset, uint64_t length, uint64_t seed,
+                                          uint64_t position) {
+    begin_await_last_byte(before, offset, length, seed, position);
+    return end_await_last_byte();
+  }
+  // The same in two halves: a responder of another process waits in between.
+  void begin_await_last_byte(uint8_t before, uint64_t offset, uint64_t length, uint64_t seed, uint64_t position);
+  std::optional<uint64_t> end_await_last_byte();
+  uint8_t byte_at(uint64_t offset);
+
+  // Queue pairs are named by their index: 0, 1, 2, …
+  Address create_queue_pair();
+  int destroy_queue_pair(uint32_t index = 0);
+  int modify(uint32_t index, const ibv_qp_attr& attributes, int mask);
+  int to_state(uint32_t index, ibv_qp_state state);
+  int connect(uint32_t index, const Address& peer, const Wiring& wiring = {});
+  ibv_qp_state state_of(uint32_t index = 0);
+  // wr_ids 0 … count - 1.
+  int post_receives(uint32_t index, uint32_t count);
+  std::optional<ibv_wc> poll(std::chrono::milliseconds patience = kSoon);
+  // A thread for each queue pair WRITEs the first `length` bytes of its memory there, again and again, even when it is
+  // refused. The end of it destroys the queue pairs.
+  void begin_writing(const RemoteMemory& there, uint64_t length);
+  void end_writing();
+  // Acknowledged.
+  std::optional<Event> next_event(std::chrono::milliseconds patience = kSoon);
+
+ protected:
+  explicit Responder(MemoryKind memory) : memory_(memory) {}
+
+ private:
+  RemoteMemory register_as(Command command);
+
+  const MemoryKind memory_;
+};
+
+// What argv[1] of a responder's process begins with; the number of its socket follows.
+inline constexpr std::string_view kResponderOption = "--responder=";
+// The life of that process; returns its exit status.
+int serve_commands(int socket);
+
+}  // namespace verbatim::conformance

@@ -1,0 +1,123 @@
+#include "conformance/support/responder_state.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+namespace verbatim::conformance {
+
+using Act = Command::Act;
+
+Reply ResponderState::execute(const Command& command) {
+  ibv_qp* const qp = command.queue_pair < queue_pairs_.size() ? queue_pairs_[command.queue_pair].get() : nullptr;
+  Reply reply;
+  switch (command.act) {
+    case Act::register_memory: return register_memory(command);
+    case Act::create_queue_pair: return create_queue_pair();
+    case Act::post_receives: return post_receives(command);
+    case Act::next_event: return next_event(command);
+    case Act::compare: return compare(command);
+    case Act::await_change: return await_change(command);
+    case Act::deregister_memory: reply.error = ibv_dereg_mr(region_.release()); break;
+    case Act::destroy_queue_pair: reply.error = ibv_destroy_qp(queue_pairs_[command.queue_pair].release()); break;
+    case Act::modify: {
+      ibv_qp_attr attributes = command.attributes;
+      reply.error = ibv_modify_qp(qp, &attributes, command.mask);
+      break;
+    }
+    case Act::query: reply.attributes = query(qp); break;
+    case Act::poll:
+      if (const std::optional<ibv_wc> completion = side_.poll(command.patience)) {
+        reply.found = true;
+        reply.completion = *completion;
+      }
+      break;
+    case Act::fill: fill(memory_->bytes(command.offset, command.length), command.seed, command.offset); break;
+    case Act::read_byte: reply.value = memory_->data()[command.offset]; break;
+    case Act::begin_writing: begin_writing(command); break;
+    case Act::end_writing: end_writing(); break;
+    case Act::stop: break;
+  }
+  return reply;
+}
+
+Reply ResponderState::register_memory(const Command& command) {
+  region_.reset();
+  memory_.emplace(command.memory, command.length);
+  if (command.read_only) {
+    fill(memory_->bytes(), command.seed);
+    if (mprotect(memory_->data(), memory_->size(), PROT_READ) != 0) return {.error = errno};
+  }
+  ibv_pd* const pd = command.other_pd ? side_.other_pd() : side_.pd();
+  const uint64_t iova = command.iova ? command.iova : memory_->address();
+  region_.reset(ibv_reg_mr_iova(pd, memory_->data(), memory_->size(), iova, static_cast<int>(command.access)));
+  if (!region_) return {.error = errno};
+  return {.value = memory_->address(), .rkey = region_->rkey};
+}
+
+Reply ResponderState::create_queue_pair() {
+  queue_pairs_.push_back(side_.create_queue_pair());
+  if (!queue_pairs_.back()) return {.error = errno};
+  return {.address = side_.address_of(queue_pairs_.back().get())};
+}
+
+Reply ResponderState::post_receives(const Command& command) {
+  for (uint32_t i = 0; i < command.count; ++i) {
+    ibv_recv_wr request{.wr_id = i};
+    ibv_recv_wr* bad = nullptr;
+    if (const int error = ibv_post_recv(queue_pairs_[command.queue_pair].get(), &request, &bad)) return {.error = error};
+  }
+  return {};
+}
+
+Reply ResponderState::next_event(const Command& command) {
+  std::optional<ibv_async_event> event = side_.next_event(command.patience);
+  if (!event) return {};
+  Reply reply{.found = true, .event = {.type = event->event_type, .queue_pair = UINT32_MAX}};
+  for (size_t i = 0; i < queue_pairs_.size(); ++i)
+    if (queue_pairs_[i].get() == event->element.qp) reply.event.queue_pair = static_cast<uint32_t>(i);
+  ibv_ack_async_event(&*event);
+  return reply;
+}
+
+void ResponderState::begin_writing(const Command& command) {
+  const auto write = [this, command](const std::stop_token& stop, ibv_qp* qp) {
+    ibv_sge sge{memory_->address(), static_cast<uint32_t>(command.length), region_->lkey};
+    ibv_send_wr request{.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    request.wr.rdma = {command.remote_address, command.rkey};
+    while (!stop.stop_requested()) {
+      ibv_send_wr* bad = nullptr;
+      const int error = ibv_post_send(qp, &request, &bad);
+      EXPECT_TRUE(error == 0 || error == ENOMEM) << strerror(error);
+      // The CQ is everybody's; room for one's own requests comes from whoever takes their completions.
+      ibv_wc completions[4];
+      EXPECT_GE(ibv_poll_cq(side_.cq(), 4, completions), 0);
+    }
+  };
+  for (const QpHandle& qp : queue_pairs_) writers_.emplace_back(write, qp.get());
+}
+
+void ResponderState::end_writing() {
+  writers_.clear();
+  queue_pairs_.clear();
+}
+
+Reply ResponderState::compare(const Command& command) const {
+  const std::optional<uint64_t> where =
+      first_difference(memory_->bytes(command.offset, command.length), command.seed, command.position);
+  return {.found = where.has_value(), .value = where.value_or(0)};
+}
+
+Reply ResponderState::await_change(const Command& command) const {
+  const auto deadline = std::chrono::steady_clock::now() + command.patience;
+  const std::atomic_ref<uint8_t> last(memory_->data()[command.offset + command.length - 1]);
+  while (last.load(std::memory_order_acquire) == command.byte) {
+    if (std::chrono::steady_clock::now() >= deadline) return {.error = ETIMEDOUT};
+  }
+  return compare(command);
+}
+
+}  // namespace verbatim::conformance

@@ -1,0 +1,33 @@
+// What a responder does with a command, wherever it lives.
+#pragma once
+
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "conformance/support/responder.h"
+
+namespace verbatim::conformance {
+
+class ResponderState {
+ public:
+  Reply execute(const Command& command);
+
+ private:
+  Reply register_memory(const Command& command);
+  Reply create_queue_pair();
+  Reply post_receives(const Command& command);
+  Reply next_event(const Command& command);
+  void begin_writing(const Command& command);
+  void end_writing();
+  Reply compare(const Command& command) const;
+  Reply await_change(const Command& command) const;
+
+  Side side_;
+  std::optional<Memory> memory_;
+  MrHandle region_;
+  std::vector<QpHandle> queue_pairs_;
+  std::vector<std::jthread> writers_;
+};
+
+}  // namespace verbatim::conformance

@@ -1,0 +1,140 @@
+#include "conformance/support/side.h"
+
+#include <poll.h>
+
+#include <thread>
+
+namespace verbatim::conformance {
+namespace {
+
+ibv_context* open_first_device() {
+  int count = 0;
+  ibv_device** const devices = ibv_get_device_list(&count);
+  EXPECT_GT(count, 0) << "no device";
+  ibv_context* const context = count > 0 ? ibv_open_device(devices[0]) : nullptr;
+  EXPECT_NE(context, nullptr) << strerror(errno);
+  if (devices) ibv_free_device_list(devices);
+  return context;
+}
+
+}  // namespace
+
+Side::Side()
+    : context_(open_first_device()),
+      pd_(ibv_alloc_pd(context())),
+      other_pd_(ibv_alloc_pd(context())),
+      cq_(ibv_create_cq(context(), 4096, nullptr, nullptr, 0)) {
+  EXPECT_TRUE(pd_ && other_pd_ && cq_) << strerror(errno);
+}
+
+ibv_gid Side::gid() const {
+  ibv_gid gid{};
+  EXPECT_EQ(ibv_query_gid(context(), kPort, 0, &gid), 0);
+  return gid;
+}
+
+MrHandle Side::register_memory(const Memory& memory, unsigned access, ibv_pd* pd) const {
+  MrHandle mr(ibv_reg_mr(pd ? pd : pd_.get(), memory.data(), memory.size(), static_cast<int>(access)));
+  EXPECT_TRUE(mr) << strerror(errno);
+  return mr;
+}
+
+QpHandle Side::create_queue_pair(ibv_qp_cap capabilities, bool signal_all) const {
+  ibv_qp_init_attr init{.send_cq = cq(), .recv_cq = cq(), .cap = capabilities, .qp_type = IBV_QPT_RC};
+  init.sq_sig_all = signal_all;
+  QpHandle qp(ibv_create_qp(pd(), &init));
+  EXPECT_TRUE(qp) << strerror(errno);
+  return qp;
+}
+
+std::optional<ibv_wc> Side::poll(std::chrono::nanoseconds patience) const {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    ibv_wc completion{};
+    const int count = ibv_poll_cq(cq(), 1, &completion);
+    EXPECT_GE(count, 0);
+    if (count == 1) return completion;
+    if (std::chrono::steady_clock::now() >= deadline) return std::nullopt;
+    std::this_thread::yield();
+  }
+}
+
+std::optional<ibv_async_event> Side::next_event(std::chrono::milliseconds patience) const {
+  pollfd readable{.fd = context()->async_fd, .events = POLLIN, .revents = 0};
+  if (::poll(&readable, 1, static_cast<int>(patience.count())) != 1) return std::nullopt;
+  ibv_async_event event{};
+  EXPECT_EQ(ibv_get_async_event(context(), &event), 0);
+  return event;
+}
+
+ibv_qp_attr init_attributes(const Wiring& wiring) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = kPort;
+  attributes.qp_access_flags = wiring.access;
+  return attributes;
+}
+
+ibv_qp_attr rtr_attributes(const Wiring& wiring, const Address& peer) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = IBV_MTU_1024;
+  attributes.dest_qp_num = peer.qpn;
+  attributes.rq_psn = wiring.psn;
+  attributes.max_dest_rd_atomic = wiring.max_dest_rd_atomic;
+  attributes.min_rnr_timer = 12;
+  attributes.ah_attr.is_global = 1;
+  attributes.ah_attr.grh.dgid = peer.gid;
+  attributes.ah_attr.grh.hop_limit = 64;
+  attributes.ah_attr.port_num = kPort;
+  return attributes;
+}
+
+ibv_qp_attr rts_attributes(const Wiring& wiring) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.timeout = wiring.timeout;
+  attributes.retry_cnt = wiring.retry_cnt;
+  attributes.rnr_retry = 7;
+  attributes.sq_psn = wiring.psn;
+  attributes.max_rd_atomic = wiring.max_rd_atomic;
+  return attributes;
+}
+
+int to_init(ibv_qp* qp, const Wiring& wiring) {
+  ibv_qp_attr attributes = init_attributes(wiring);
+  return ibv_modify_qp(qp, &attributes, kInitMask);
+}
+
+int to_rtr(ibv_qp* qp, const Address& peer, const Wiring& wiring) {
+  ibv_qp_attr attributes = rtr_attributes(wiring, peer);
+  return ibv_modify_qp(qp, &attributes, kRtrMask);
+}
+
+int to_rts(ibv_qp* qp, const Wiring& wiring) {
+  ibv_qp_attr attributes = rts_attributes(wiring);
+  return ibv_modify_qp(qp, &attributes, kRtsMask);
+}
+
+int connect(ibv_qp* qp, const Address& peer, const Wiring& wiring) {
+  if (const int error = to_init(qp, wiring)) return error;
+  if (const int error = to_rtr(qp, peer, wiring)) return error;
+  return to_rts(qp, wiring);
+}
+
+int to_state(ibv_qp* qp, ibv_qp_state state) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = state;
+  return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+}
+
+ibv_qp_attr query(ibv_qp* qp) {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr init{};
+  EXPECT_EQ(ibv_query_qp(qp, &attributes, IBV_QP_STATE, &init), 0);
+  return attributes;
+}
+
+ibv_qp_state state_of(ibv_qp* qp) { return query(qp).qp_state; }
+
+}  // namespace verbatim::conformance
