@@ -32,12 +32,13 @@ if(VERBATIM_SANITIZER)
   target_link_options(verbatim_flags INTERFACE ${sanitize})
 endif()
 
-# verbatim_layer(name [DEPENDS layer...]): a static library verbatim_<name> of
+# verbatim_layer(name [THREADS] [DEPENDS layer...]): a static library verbatim_<name> of
 # every source in the current folder that is not a test, and, where there are
 # x_test.cc beside them, the test program <name>_test. DEPENDS is the layer
 # table of docs/ARCHITECTURE.md; scripts/check_layers.py holds #includes to it.
+# THREADS: its tests start threads, so the ThreadSanitizer run takes them.
 function(verbatim_layer name)
-  cmake_parse_arguments(arg "" "" "DEPENDS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "THREADS" "" "DEPENDS;TEST_DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc *.S)
   file(GLOB tests CONFIGURE_DEPENDS *_test.cc)
   file(GLOB mains CONFIGURE_DEPENDS *_main.cc)
@@ -53,7 +54,11 @@ function(verbatim_layer name)
     target_link_libraries(verbatim_${name} INTERFACE verbatim_flags ${arg_DEPENDS})
   endif()
   if(tests AND VERBATIM_TESTS)
-    verbatim_test(${name}_test SOURCES ${tests} LIBRARIES verbatim_${name} ${arg_TEST_DEPENDS})
+    set(labels)
+    if(arg_THREADS)
+      set(labels LABELS threads)
+    endif()
+    verbatim_test(${name}_test SOURCES ${tests} LIBRARIES verbatim_${name} ${arg_TEST_DEPENDS} ${labels})
   endif()
 endfunction()
 

@@ -297,7 +297,7 @@ void expect_refusal_of(const AgentIdentity& identity, const std::function<bool()
 
 TEST_F(AgentServerTest, AProcessOfAnotherUserIsRefused) {
   expect_refusal_of(
-      identity_, [] { return ::setresuid(65534, 65534, 65534) == 0; }, Refusal::other_user);
+      identity_, [] { return ::geteuid() == 0 && ::setresuid(65534, 65534, 65534) == 0; }, Refusal::other_user);
 }
 
 TEST_F(AgentServerTest, AProcessThatKeptAnotherSavedUserIsRefused) {

@@ -19,6 +19,7 @@ namespace verbatim::engine {
 namespace {
 
 using testing_support::kPatience;
+using testing_support::modify;
 using testing_support::RandomPause;
 using testing_support::TestDevice;
 

@@ -41,8 +41,9 @@ class Peer {
   // `region` is what the peer published; a mapping is made anew when it differs from last time's.
   std::shared_ptr<const PeerMapping> mapping(const RegionFields& region);
 
-  // Notices in this peer's segment that were not looked at yet are handed to `judge`, oldest first. One thread at a
-  // time (the engine). Returns how many were overwritten before they could be read.
+  // Notices in this peer's segment that were not settled yet are handed to `judge`, oldest first, until it returns
+  // false: that one comes again next time. One thread at a time. Returns how many were overwritten before they could be
+  // read.
   template <class Judge>
   uint64_t drain_notices(Judge&& judge);
 
@@ -79,10 +80,10 @@ uint64_t Peer::drain_notices(Judge&& judge) {
   }
   for (; notices_seen_ < count; ++notices_seen_) {
     NoticeFields notice;
-    if (view().read_notice(notices_seen_, notice))
-      judge(notice);
-    else
+    if (!view().read_notice(notices_seen_, notice))
       ++lost;
+    else if (!judge(notice))
+      break;
   }
   return lost;
 }

@@ -1,5 +1,7 @@
 #include "local/peer_table.h"
 
+#include <new>
+
 namespace verbatim::local {
 
 PeerTable::PeerTable(std::shared_ptr<Peer> self, std::function<bool(Slot)> is_own, Introducer& introducer)
@@ -13,11 +15,11 @@ std::shared_ptr<Peer> PeerTable::find(Slot slot) const {
   return found->second;
 }
 
-bool PeerTable::owns(const Peer& peer, Slot slot) const {
-  if (is_own_(slot)) return &peer == self_.get();
+std::shared_ptr<Peer> PeerTable::owner(Slot slot) const {
+  if (is_own_(slot)) return self_;
   std::lock_guard lock(mutex_);
   const auto found = by_slot_.find(slot);
-  return found != by_slot_.end() && found->second.get() == &peer;
+  return found == by_slot_.end() ? nullptr : found->second;
 }
 
 Status PeerTable::want(Slot slot) {
@@ -57,6 +59,13 @@ std::vector<std::shared_ptr<Peer>> PeerTable::known() const {
   std::lock_guard lock(mutex_);
   for (const auto& [incarnation, peer] : peers_) result.push_back(peer);
   return result;
+}
+
+void PeerTable::abandon() {
+  // What another thread held at the fork is held for ever, so neither the lock nor the maps can be used again.
+  new (&mutex_) std::mutex;
+  new (&by_slot_) std::map<Slot, std::shared_ptr<Peer>>;
+  new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
 }
 
 }  // namespace verbatim::local

@@ -34,8 +34,8 @@ class PeerTable {
   // Forgets it; endpoints that hold it see Peer::dead(). Returns it, or null when unknown.
   std::shared_ptr<Peer> remove(Incarnation incarnation);
 
-  // Whether the agent says that the slot is the peer's, dead or alive.
-  bool owns(const Peer& peer, Slot slot) const;
+  // Whom the agent says the slot belongs to, dead or alive; null while we were not told.
+  std::shared_ptr<Peer> owner(Slot slot) const;
 
   const std::shared_ptr<Peer>& self() const { return self_; }
   // This process and every one that we know of, without a look for news.
@@ -43,6 +43,9 @@ class PeerTable {
   // Every process that may be touching our memory, this one first: nobody that was introduced to us before the call
   // is missing, because the agent tells us of a peer before it tells the peer of us.
   std::vector<std::shared_ptr<Peer>> everyone();
+
+  // In the child of a fork: the others are strangers, and their memory is not mapped here any more.
+  void abandon();
 
  private:
   const std::shared_ptr<Peer> self_;

@@ -32,8 +32,8 @@ struct PeerTableTest : testing::Test {
 TEST_F(PeerTableTest, OurOwnSlotsAreOurs) {
   EXPECT_EQ(peers.find(kOwn), peers.self());
   EXPECT_TRUE(peers.self()->is_self());
-  EXPECT_TRUE(peers.owns(*peers.self(), kOwn));
-  EXPECT_FALSE(peers.owns(*peers.self(), kOther));
+  EXPECT_EQ(peers.owner(kOwn), peers.self());
+  EXPECT_NE(peers.owner(kOther), peers.self());
 }
 
 TEST_F(PeerTableTest, KnowsASlotOnlyAfterTheIntroduction) {
@@ -41,9 +41,9 @@ TEST_F(PeerTableTest, KnowsASlotOnlyAfterTheIntroduction) {
   const std::shared_ptr<Peer> peer = meet_other();
   ASSERT_NE(peer, nullptr);
   EXPECT_EQ(peer->incarnation(), other.adapter().incarnation());
-  EXPECT_TRUE(peers.owns(*peer, kOther));
-  EXPECT_FALSE(peers.owns(*peer, kOwn));
-  EXPECT_FALSE(peers.owns(*peer, kNobody));
+  EXPECT_EQ(peers.owner(kOther), peer);
+  EXPECT_NE(peers.owner(kOwn), peer);
+  EXPECT_NE(peers.owner(kNobody), peer);
 }
 
 TEST_F(PeerTableTest, AsksToBeIntroducedOnlyToWhomItDoesNotKnow) {
@@ -84,7 +84,7 @@ TEST_F(PeerTableTest, ADeadPeerIsNotFoundButStillOwnsItsSlots) {
   const std::shared_ptr<Peer> peer = meet_other();
   peer->mark_dead();
   EXPECT_EQ(peers.find(kOther), nullptr);
-  EXPECT_TRUE(peers.owns(*peer, kOther));
+  EXPECT_EQ(peers.owner(kOther), peer);
   EXPECT_TRUE(peers.want(kOther).ok());
   EXPECT_EQ(process.wishes(), std::vector{kOther}) << "the slot may have a new owner";
 }
@@ -96,7 +96,7 @@ TEST_F(PeerTableTest, ASlotThatWasTakenOverStaysWithItsNewOwner) {
   process.meet(successor);
   const std::shared_ptr<Peer> young = peers.find(kOther);
   ASSERT_NE(young, old);
-  EXPECT_FALSE(peers.owns(*old, kOther));
+  EXPECT_NE(peers.owner(kOther), old);
   EXPECT_EQ(peers.remove(old->incarnation()), old);
   EXPECT_EQ(peers.find(kOther), young);
 }

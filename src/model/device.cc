@@ -66,8 +66,8 @@ void Device::remove(CompletionQueue& queue) {
 void Device::take_notices(local::Peer& from) {
   const uint64_t lost = from.drain_notices([&](const local::NoticeFields& notice) {
     std::shared_lock lock(registry_mutex_);
-    if (const auto found = queue_pairs_.find(notice.target.value); found != queue_pairs_.end())
-      found->second->on_notice(from, notice);
+    const auto found = queue_pairs_.find(notice.target.value);
+    return found == queue_pairs_.end() || found->second->on_notice(from, notice);
   });
   if (lost) log(LogLevel::warn, "{} notices of process {} were overwritten before they were read", lost, from.pid());
 }

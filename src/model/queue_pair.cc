@@ -223,15 +223,18 @@ void QueuePair::enter_error() {
   flush_receives();
 }
 
-void QueuePair::on_notice(const local::Peer& from, const local::NoticeFields& notice) {
+bool QueuePair::on_notice(const local::Peer& from, const local::NoticeFields& notice) {
   std::lock_guard lock(mutex_);
-  if (notice.source != endpoint_.path().peer || !may_be_reached(state())) return;
-  if (!device_.peers().owns(from, notice.source.slot())) return;
+  if (notice.source != endpoint_.path().peer || !may_be_reached(state())) return true;
+  const std::shared_ptr<local::Peer> owner = device_.peers().owner(notice.source.slot());
+  if (!owner) return false;
+  if (owner.get() != &from) return true;
   const auto kind = static_cast<local::NoticeKind>(notice.kind);
   log(LogLevel::warn, "QP {:#08x}: its peer QP {:#08x} of process {} was refused an operation here; going to ERR ({})",
       qpn_.value, notice.source.value, from.pid(), describe(Reason::refused_by_peer).name);
   enter_error();
   events_.raise({event_of(kind), setup_.handle, 0, &acknowledgement_});
+  return true;
 }
 
 // ---- send queue ----

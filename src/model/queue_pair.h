@@ -121,8 +121,9 @@ class QueuePair {
   Backlog carry_on();
   // A completion was taken. For CompletionQueue.
   void retire(WorkQueueKind kind, uint64_t count);
-  // What `from` says it found wrong with an operation on this queue pair. For Device.
-  void on_notice(const local::Peer& from, const local::NoticeFields& notice);
+  // What `from` says it found wrong with an operation on this queue pair. False while it is not known whether `from`
+  // may say so. For Device.
+  bool on_notice(const local::Peer& from, const local::NoticeFields& notice);
 
  private:
   QueuePair(Device& device, AsyncEvents& events, const Setup& setup, Qpn qpn);

@@ -138,6 +138,20 @@ TEST_F(QueuePairErrors, OnlyTheOwnerOfThePeersSlotMaySpeakForIt) {
   EXPECT_THAT(b.side.take_events(), IsEmpty());
 }
 
+TEST_F(QueuePairErrors, ANoticeThatArrivesBeforeItsWriterWasIntroducedIsKept) {
+  // b has not been told whose slot a's is.
+  End late(0x50);
+  connect(*b.qp, late.qp->qpn());
+  const auto peer = late.side.process.as_peer();
+  late.side.process.adapter().leave_notice({b.qp->qpn(), late.qp->qpn(), 1, 0});
+  b.side.device.take_notices(*peer);
+  EXPECT_EQ(b.qp->state(), QueuePairState::rts);
+  b.side.process.peers().add(peer, late.side.process.adapter().slots());
+  b.side.device.take_notices(*peer);
+  EXPECT_EQ(b.qp->state(), QueuePairState::err);
+  b.side.process.peers().remove(peer->incarnation());
+}
+
 TEST_F(QueuePairErrors, ANoticeThatNamesAnotherQueuePairIsNoneOfOurs) {
   connect_both();
   auto second = a.make_qp();

@@ -181,12 +181,12 @@ TEST_F(QueuePairDraining, RequestsAreTakenButNotBegunUntilRts) {
 
 TEST_F(QueuePairDraining, AMessageThatHasBegunIsFinishedFirst) {
   connect_both();
-  ASSERT_TRUE(a.post(write(1, 3 * kSlice)).ok());
+  ASSERT_TRUE(a.post(write(1, 6 * kSlice)).ok());
   ASSERT_TRUE(a.post(write(2)).ok());
   ASSERT_TRUE(drain().ok());
   EXPECT_EQ(drained_events(), 0);
   std::vector<Outcome> all;
-  for (int i = 0; i < 5; ++i)
+  for (int i = 0; i < 8; ++i)
     for (const Outcome& outcome : outcomes(poll_a())) all.push_back(outcome);
   EXPECT_THAT(all, ElementsAre(Outcome{1, success}));
   EXPECT_EQ(drained_events(), 1);

@@ -53,12 +53,6 @@ std::optional<std::string_view> set_log(Configuration& configuration, std::strin
   return std::nullopt;
 }
 
-std::optional<std::string_view> set_trust(Configuration& configuration, std::string_view value) {
-  if (value != "user" && value != "netns") return "user or netns";
-  configuration.trust = value == "user" ? Trust::user : Trust::network_namespace;
-  return std::nullopt;
-}
-
 std::optional<std::string_view> set_vendor_id(Configuration& configuration, std::string_view value) {
   const std::optional<uint32_t> number = parse_number(value, 0xffffff);
   // Programs take 0 for a device that could not be asked.
@@ -74,11 +68,15 @@ std::optional<std::string_view> set_vendor_part_id(Configuration& configuration,
   return std::nullopt;
 }
 
+// Hooks of the tests, which others read.
+std::optional<std::string_view> leave_to_others(Configuration&, std::string_view) { return std::nullopt; }
+
 constexpr std::array kVariables{
     Variable{"VERBATIM_LOG", set_log},
-    Variable{"VERBATIM_TRUST", set_trust},
     Variable{"VERBATIM_VENDOR_ID", set_vendor_id},
     Variable{"VERBATIM_VENDOR_PART_ID", set_vendor_part_id},
+    Variable{"VERBATIM_AGENT_TAG", leave_to_others},
+    Variable{"VERBATIM_TEST_ALL", leave_to_others},
 };
 
 const Variable* find_variable(std::string_view name) {

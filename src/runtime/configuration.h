@@ -1,5 +1,5 @@
 // What the environment asks for: the VERBATIM_* variables of verbatim(7). Reading prints nothing; what cannot be
-// understood keeps its default and becomes a complaint, which `verbatim devices` shows.
+// understood keeps its default and becomes a complaint for the log.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,9 @@
 
 namespace verbatim::runtime {
 
-// Which processes may share memory with this one: those of the same user in the same user and PID namespace, or all of
-// the network namespace.
-enum class Trust : uint8_t { user, network_namespace };
-
 struct Configuration {
   LogLevel log_level = LogLevel::off;      // VERBATIM_LOG=LEVEL[:FILE]
   std::string log_file;                    // a pattern as obs/log_file.h takes it; empty: stderr
-  Trust trust = Trust::user;               // VERBATIM_TRUST=user|netns
   std::optional<uint32_t> vendor_id;       // VERBATIM_VENDOR_ID, 24 bits
   std::optional<uint32_t> vendor_part_id;  // VERBATIM_VENDOR_PART_ID
 

@@ -19,7 +19,6 @@ TEST(Configuration, AnEmptyEnvironmentIsTheDefaults) {
   for (const Configuration& configuration : {read({}), read_configuration(nullptr)}) {
     EXPECT_EQ(configuration.log_level, LogLevel::off);
     EXPECT_EQ(configuration.log_file, "");
-    EXPECT_EQ(configuration.trust, Trust::user);
     EXPECT_EQ(configuration.vendor_id, std::nullopt);
     EXPECT_EQ(configuration.vendor_part_id, std::nullopt);
     EXPECT_THAT(configuration.complaints, IsEmpty());
@@ -82,14 +81,6 @@ TEST(Configuration, NumbersItDoesNotUnderstandAreLeftOutAndComplainedAbout) {
     EXPECT_EQ(configuration.vendor_part_id, std::nullopt) << setting;
     EXPECT_EQ(configuration.complaints.size(), 1u) << setting;
   }
-}
-
-TEST(Configuration, TrustIsUserOrNetworkNamespace) {
-  EXPECT_EQ(read({"VERBATIM_TRUST=netns"}).trust, Trust::network_namespace);
-  EXPECT_EQ(read({"VERBATIM_TRUST=user"}).trust, Trust::user);
-  const Configuration wrong = read({"VERBATIM_TRUST=all"});
-  EXPECT_EQ(wrong.trust, Trust::user);
-  EXPECT_THAT(wrong.complaints, ElementsAre("VERBATIM_TRUST=all is not understood: expected user or netns"));
 }
 
 TEST(Configuration, AnEmptyValueIsTheDefaultWithoutComplaint) {

@@ -61,6 +61,7 @@ std::string agent_path() {
 void start_log(const Configuration& configuration) {
   if (configuration.log_level == LogLevel::off) return;
   set_log(new LogFile(configuration.log_file), configuration.log_level);
+  for (const std::string& complaint : configuration.complaints) log(LogLevel::warn, "{}", complaint);
 }
 
 }  // namespace
@@ -117,6 +118,7 @@ void Process::abandon() {
   engine_.abandon();
   client_.reset();
   claims_.clear();
+  peers_->abandon();
   adapter_->abandon();
 }
 
@@ -185,13 +187,17 @@ void Process::on_peer(PeerProcess peer) {
   log(LogLevel::info, "introduced to process {}", peer.pid);
   peers_->add(std::make_shared<local::Peer>(view.take(), peer.incarnation, peer.pid, std::move(peer.doorbell)),
               peer.slots);
+  take_notices();
 }
 
-void Process::on_peer_slot(Incarnation incarnation, Slot slot) { peers_->add_slot(incarnation, slot); }
+void Process::on_peer_slot(Incarnation incarnation, Slot slot) {
+  peers_->add_slot(incarnation, slot);
+  // A notice may have come before the news of who it is from.
+  take_notices();
+}
 
 void Process::on_peer_dead(Incarnation incarnation) {
-  for (const std::shared_ptr<local::Peer>& peer : peers_->known())
-    if (peer->incarnation() == incarnation) device_->take_notices(*peer);
+  take_notices();
   if (const std::shared_ptr<local::Peer> peer = peers_->remove(incarnation))
     log(LogLevel::info, "process {} has ended", peer->pid());
 }
@@ -201,6 +207,11 @@ void Process::on_refused(std::string_view why) { log(LogLevel::warn, "the agent 
 void Process::on_doorbell() {
   uint64_t count;
   [[maybe_unused]] const ssize_t taken = read(adapter_->doorbell_fd(), &count, sizeof count);
+  take_notices();
+}
+
+void Process::take_notices() {
+  std::lock_guard lock(notices_mutex_);
   for (const std::shared_ptr<local::Peer>& peer : peers_->known()) device_->take_notices(*peer);
 }
 

@@ -46,6 +46,8 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   void on_refused(std::string_view why) override;
 
   void on_doorbell();
+  // On the engine's thread, and on any that refresh() brings news to.
+  void take_notices();
 
   const AgentIdentity identity_;
   const engine::SteadyClock clock_;
@@ -60,6 +62,8 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   std::unique_ptr<local::Adapter> adapter_;
   std::unique_ptr<local::PeerTable> peers_;
   std::unique_ptr<model::Device> device_;
+
+  std::mutex notices_mutex_;  // one thread at a time takes notices
 
   std::mutex join_mutex_;  // guards the making of the client
   std::unique_ptr<AgentClient> client_;

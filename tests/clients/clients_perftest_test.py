@@ -100,14 +100,14 @@ class Perftest(ClientCase):
             return [(program, user) for program in programs for user in users()]
         return [(take_turns(programs, turn), take_turns(users(), turn + turn // len(programs)))]
 
-    def check(self, program, option, user, arguments=None):
+    def check(self, program, option, user, arguments=None, client_arguments=None):
         """Runs the pair and holds all it printed against what is possible."""
         bandwidth = program.endswith("_bw")
         sizes = list(option.sizes) or [BANDWIDTH_SIZE if bandwidth else LATENCY_SIZE]
         ceiling = MemcpyCeiling(sizes)
         ceiling.measure()
         with self.agent_namespace() as namespace, \
-                Pair(self.installation, namespace, user, program, arguments or option.arguments,
+                Pair(self.installation, namespace, user, program, arguments or option.arguments, client_arguments,
                      option.environment) as pair:
             self.assertEqual(pair.wait(SECONDS), (0, 0), pair.report())
         ceiling.measure()
@@ -120,7 +120,7 @@ class Perftest(ClientCase):
 
     def check_mapped(self, program, user):
         with mapped_file(user) as servers, mapped_file(user) as clients:
-            self.check(program, MAPPED, user, ([f"--mmap={servers}"], [f"--mmap={clients}"]))
+            self.check(program, MAPPED, user, [f"--mmap={servers}"], [f"--mmap={clients}"])
 
 
 def take_turns(these, turn):

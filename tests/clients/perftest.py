@@ -94,15 +94,15 @@ class Pair:
     """A server and a client of one program, as one user, in one agent namespace. A context manager that leaves no
     process of its own behind.
 
-    `arguments`: of both sides; or a pair of lists, the server's and the client's.
+    `arguments`: of both sides; `client_arguments`: where the client's are others.
     """
 
-    def __init__(self, installation, namespace, user, program, arguments, environment=None, terminal=False):
-        server, client = arguments if isinstance(arguments, tuple) else (arguments, arguments)
+    def __init__(self, installation, namespace, user, program, arguments, client_arguments=None, environment=None,
+                 terminal=False):
         self._installation, self._namespace, self._user = installation, namespace, user
         self._environment = environment_of(namespace, environment)
         self._terminal = terminal
-        self._program, self._arguments = program, {"server": server, "client": client}
+        self._program, self._arguments = program, {"server": arguments, "client": client_arguments or arguments}
         self._cleanup = contextlib.ExitStack()
         self.server = self.client = None
 

@@ -4,10 +4,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "local/adapter.h"
@@ -31,6 +32,13 @@ class LocalProcess final : public local::PeerTable::Introducer {
         peers_(std::make_shared<local::Peer>(adapter_->view(), adapter_->incarnation(), adapter_->doorbell_fd()),
                [this](Slot slot) { return adapter_->owns(slot); }, *this) {}
 
+  // Its death is made known to those who met it, whose views look at its memory.
+  ~LocalProcess() override {
+    for (LocalProcess* other : met_by_) other->peers_.remove(adapter_->incarnation());
+    for (const LocalProcess* other : met_) std::erase(other->met_by_, this);
+  }
+  LocalProcess(const LocalProcess&) = delete;
+
   local::Adapter& adapter() { return *adapter_; }
   local::PeerTable& peers() { return peers_; }
 
@@ -45,8 +53,13 @@ class LocalProcess final : public local::PeerTable::Introducer {
         local::SegmentView::map(adapter_->segment_fd(), adapter_->incarnation()).take(), adapter_->incarnation(),
         getpid(), FileDescriptor(dup(adapter_->doorbell_fd())));
   }
-  // One direction of an introduction.
-  void meet(const LocalProcess& other) { peers_.add(other.as_peer(), other.adapter_->slots()); }
+  // One direction of an introduction; for one thread at a time.
+  void meet(const LocalProcess& other) {
+    peers_.add(other.as_peer(), other.adapter_->slots());
+    if (std::find(met_.begin(), met_.end(), &other) != met_.end()) return;
+    met_.push_back(&other);
+    other.met_by_.push_back(this);
+  }
 
   Qpn allocate_qpn() { return adapter_->allocate_qpn().take(); }
 
@@ -100,6 +113,8 @@ class LocalProcess final : public local::PeerTable::Introducer {
   Status introduction_;
   Status claiming_;
   const LocalProcess* late_ = nullptr;
+  std::vector<const LocalProcess*> met_;
+  mutable std::vector<LocalProcess*> met_by_;
   std::unique_ptr<local::Adapter> adapter_;
   uint16_t next_slot_;
   local::PeerTable peers_;
