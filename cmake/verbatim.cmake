@@ -32,6 +32,20 @@ if(VERBATIM_SANITIZER)
   target_link_options(verbatim_flags INTERFACE ${sanitize})
 endif()
 
+# verbatim_precompile(target header [library...]): a precompiled header that targets with the same flags reuse.
+function(verbatim_precompile target header)
+  file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${target}.cc CONTENT "")
+  add_library(${target} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${target}.cc)
+  target_link_libraries(${target} PRIVATE verbatim_flags ${ARGN})
+  target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/${header}>)
+endfunction()
+
+verbatim_precompile(verbatim_precompiled precompiled.h)
+if(VERBATIM_TESTS)
+  find_package(GTest REQUIRED)
+  verbatim_precompile(verbatim_precompiled_test precompiled_test.h GTest::gmock)
+endif()
+
 # verbatim_layer(name [THREADS] [DEPENDS layer...]): a static library verbatim_<name> of
 # every source in the current folder that is not a test, and, where there are
 # x_test.cc beside them, the test program <name>_test. DEPENDS is the layer
@@ -48,7 +62,7 @@ function(verbatim_layer name)
   if(sources)
     add_library(verbatim_${name} STATIC ${sources})
     target_link_libraries(verbatim_${name} PUBLIC verbatim_flags ${arg_DEPENDS})
-    target_precompile_headers(verbatim_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.h>)
+    target_precompile_headers(verbatim_${name} REUSE_FROM verbatim_precompiled)
   else()
     add_library(verbatim_${name} INTERFACE)
     target_link_libraries(verbatim_${name} INTERFACE verbatim_flags ${arg_DEPENDS})
@@ -65,9 +79,11 @@ endfunction()
 # verbatim_test(name SOURCES... LIBRARIES... [LABELS...]): a GoogleTest program.
 function(verbatim_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
-  find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${arg_SOURCES})
+  target_precompile_headers(${name} REUSE_FROM verbatim_precompiled_test)
+  # The precompiled header was made for a library: an executable's -fpie would not fit it.
+  target_compile_options(${name} PRIVATE -fPIC)
   target_link_libraries(${name} PRIVATE verbatim_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -1,7 +1,10 @@
 #include "base/published.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -92,6 +95,31 @@ TEST(Published, NoReaderEverSeesAMixtureOfTwoValuesNorGoesBackInTime) {
   EXPECT_EQ(torn.load(), 0u);
   EXPECT_EQ(backwards.load(), 0u);
   EXPECT_GE(reads.load(), 1000u);
+}
+
+// The writer stands still at whatever instruction the signal found it, as when another process is stopped there.
+TEST(Published, WhoReadsWhileTheWriterStandsStillGetsAWholeValueOrNone) {
+  static FreshMemory<Pattern> memory;
+  static std::atomic<int> whole, none, torn;
+  const auto look = [](int) {
+    Pattern value;
+    if (!memory.get().read(value))
+      none.fetch_add(1);
+    else
+      (value.whole() ? whole : torn).fetch_add(1);
+  };
+  struct sigaction action {}, before {};
+  action.sa_handler = look;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  std::atomic<bool> stop{false};
+  std::thread interrupter([&, writer = pthread_self()] {
+    while (!stop.load()) pthread_kill(writer, SIGUSR1);
+  });
+  for (uint64_t seed = 0; whole.load() + none.load() + torn.load() < 5000; ++seed) memory.get().publish(Pattern::of(seed));
+  stop.store(true);
+  interrupter.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  EXPECT_EQ(torn.load(), 0);
 }
 
 // What the writer did before publish() is there for who reads the value: the other memory that an entry speaks of.

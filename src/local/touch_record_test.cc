@@ -1,6 +1,8 @@
 #include "local/touch_record.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <memory>
 #include <optional>
@@ -189,6 +191,73 @@ TEST_P(TouchProtocol, NothingLandsAfterTheWithdrawnEntryHasSettled) {
   stop.store(true);
   for (std::thread& requester : requesters) requester.join();
   EXPECT_EQ(landed, 0u);
+}
+
+// Keeps this thread on the n-th of the processors it may use, if there are so many, for as long as this lives.
+class OnProcessor {
+ public:
+  explicit OnProcessor(int n) {
+    pthread_getaffinity_np(pthread_self(), sizeof before_, &before_);
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &before_) || n-- > 0) continue;
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+      return;
+    }
+  }
+  ~OnProcessor() { pthread_setaffinity_np(pthread_self(), sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_;
+};
+
+// The fences alone: both sides begin at once and look without waiting, so that what is in a store buffer counts.
+TEST_P(TouchProtocol, EitherTheRequesterSeesTheWithdrawalOrTheRevokerSeesTheTouch) {
+  constexpr int kRounds = 20'000;
+  std::atomic<int> begun{0}, touched{0}, scanned{0}, ended{0};
+  const auto wait_for = [](const std::atomic<int>& step, int round) {
+    for (int turns = 0; step.load(std::memory_order_acquire) < round; ++turns)
+      if (turns > 1000) std::this_thread::yield();
+  };
+  std::vector<int> allowed(kRounds + 1), seen(kRounds + 1);
+  std::thread requester([&] {
+    const OnProcessor second(1);
+    RandomPause pause(1);
+    for (int round = 1; round <= kRounds; ++round) {
+      RegionFields region;
+      wait_for(begun, round);
+      // The line is in both caches now, so that the other's next store to it stays long in its store buffer.
+      entry.read(region);
+      {
+        pause(2000);
+        const TouchRecords::Guard guard(*records[0], 0, kTarget, light);
+        allowed[round] = entry.read(region) && region.key.value != 0;
+        touched.store(round, std::memory_order_release);
+        wait_for(scanned, round);
+      }
+      ended.store(round, std::memory_order_release);
+    }
+  });
+  const OnProcessor first(0);
+  RandomPause pause(2);
+  for (int round = 1; round <= kRounds; ++round) {
+    wait_for(ended, round - 1);
+    entry.publish({.key = {1}});
+    memory[0][0].word.load(std::memory_order_relaxed);  // as in the requester
+    begun.store(round, std::memory_order_release);
+    pause(3000);
+    entry.publish({});
+    heavy_fence(light);
+    wait_for_touches(memory[0].get(), [](TouchTarget) { return true; }, [&] { return ++seen[round] > 0; });
+    wait_for(touched, round);
+    scanned.store(round, std::memory_order_release);
+  }
+  requester.join();
+  int missed = 0;
+  for (int round = 1; round <= kRounds; ++round) missed += allowed[round] && !seen[round];
+  EXPECT_EQ(missed, 0) << "touches that neither side knew of";
 }
 
 INSTANTIATE_TEST_SUITE_P(, TouchProtocol, testing::Bool(), [](const testing::TestParamInfo<bool>& info) {

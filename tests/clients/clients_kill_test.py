@@ -26,7 +26,7 @@ TRANSFER_STARTS = "#bytes"
 # IBV_WC_RETRY_EXC_ERR as perftest prints it: what a NIC reports for a peer that answers no more.
 RETRIES_EXHAUSTED = "Failed status 12"
 
-# (who dies, when). The agent's death has no effect to expect before it was needed.
+# (who dies, when): during the transfer, or when the sides have found each other over TCP and set up their queue pairs.
 VICTIMS = (("server", "transfer"), ("client", "transfer"), ("agent", "transfer"), ("server", "setup"),
            ("client", "setup"))
 
@@ -49,8 +49,7 @@ class Kill(ClientCase):
         with self.agent_namespace() as namespace, \
                 Pair(self.installation, namespace, user, program, ["-D", str(TRANSFER_SECONDS)],
                      terminal=True) as pair:
-            if phase == "transfer":
-                self.wait_for_the_transfer(pair)
+            self.wait_for(phase, pair)
             time.sleep(delay)  # the random moment
             if victim == "agent":
                 self.kill_agent(namespace, pair)
@@ -60,9 +59,12 @@ class Kill(ClientCase):
                 getattr(pair, victim).signal(signal.SIGKILL)
                 self.assertNotIn(None, pair.wait(SECONDS_TO_END), pair.report())
 
-    def wait_for_the_transfer(self, pair):
-        wait_until(lambda: TRANSFER_STARTS in pair.client.output or pair.client.status is not None, SECONDS_TO_START)
-        self.assertIn(TRANSFER_STARTS, pair.client.output, pair.report())
+    def wait_for(self, phase, pair):
+        def begun():
+            return TRANSFER_STARTS in pair.client.output if phase == "transfer" else pair.connected()
+
+        wait_until(lambda: begun() or pair.client.status is not None, SECONDS_TO_START)
+        self.assertTrue(begun(), f"the {phase} does not begin" + pair.report())
 
     def kill_agent(self, namespace, pair):
         agent = namespace.agent()

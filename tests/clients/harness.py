@@ -11,7 +11,6 @@ import threading
 import time
 from typing import NamedTuple
 
-BUILD = os.environ.get("BUILD_FOLDER")
 TEST_ALL = os.environ.get("VERBATIM_TEST_ALL", "") not in ("", "0")
 
 # How often a condition outside our reach (another process's socket, say) is looked at.
@@ -49,15 +48,20 @@ class Installation:
 
     def __init__(self):
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="verbatim-clients-"))
-        os.chmod(self.folder, 0o755)
-        result = subprocess.run(["cmake", "--install", BUILD, "--prefix", self.folder], capture_output=True, text=True,
+        try:
+            self._install()
+        except BaseException:
+            self.remove()
+            raise
+
+    def _install(self):
+        build = os.environ["BUILD_FOLDER"]
+        result = subprocess.run(["cmake", "--install", build, "--prefix", self.folder], capture_output=True, text=True,
                                 check=False, timeout=120)
         if result.returncode != 0:
-            self.remove()
-            raise RuntimeError(f"cannot install {BUILD}: {result.stdout}{result.stderr}")
-        for path, folders, _ in os.walk(self.folder):
-            for name in folders:
-                os.chmod(f"{path}/{name}", 0o755)
+            raise RuntimeError(f"cannot install {build}: {result.stdout}{result.stderr}")
+        for path, _, _ in os.walk(self.folder):
+            os.chmod(path, 0o755)
 
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -83,8 +87,8 @@ class Process:
         self._text = []
         ours, theirs = pty.openpty() if terminal else os.pipe()
         try:
-            self._child = subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=theirs,
-                                           stderr=theirs)
+            self._child = subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL,
+                                           stdout=theirs, stderr=theirs)
         except BaseException:
             os.close(ours)
             raise

@@ -1,8 +1,8 @@
 // What memcpy reaches on this machine at this moment, the ceiling of every honest transfer figure.
 //
 // usage: memcpy_limit SIZE...
-// Prints a line "SIZE BYTES_PER_SECOND" for each size: the best of many short windows of copies between two page-aligned
-// buffers of that size, as warm in the caches as the copies before made them.
+// Prints a line "SIZE BYTES_PER_SECOND" for each size: the best of many short windows of copies between two
+// page-aligned buffers of that size, as warm in the caches as the copies before made them.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,7 +15,8 @@ SECONDS_TO_LISTEN = 30
 # Once the client has failed its server has nothing to wait for.
 SECONDS_TO_GIVE_UP = 15
 
-LISTENS = "0A"  # TCP_LISTEN as /proc/net/tcp prints it
+# TCP_LISTEN and TCP_ESTABLISHED as /proc/net/tcp prints them.
+LISTENS, CONNECTED = "0A", "01"
 
 # Bytes per second in a unit of the bandwidth columns; "MB" is 2^20 bytes, as perftest's help says.
 BANDWIDTH_UNITS = {"MB/sec": 2**20, "MiB/sec": 2**20, "Gb/sec": 1e9 / 8}
@@ -80,12 +81,13 @@ def reserved_port():
         yield holder.getsockname()[1]
 
 
-def listening(port):
+def has_socket(port, state):
+    """Whether a TCP socket with this local port is in the state."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(FileNotFoundError), open(table, encoding="ascii") as lines:
             for line in lines:
                 fields = line.split()
-                if fields[3] == LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+                if fields[3] == state and int(fields[1].rpartition(":")[2], 16) == port:
                     return True
     return False
 
@@ -104,28 +106,32 @@ class Pair:
         self._terminal = terminal
         self._program, self._arguments = program, {"server": arguments, "client": client_arguments or arguments}
         self._cleanup = contextlib.ExitStack()
-        self.server = self.client = None
+        self._port = self.server = self.client = None
 
     def __enter__(self):
         with self._cleanup:
-            port = self._cleanup.enter_context(reserved_port())
-            self.server = self._start("server", port)
-            wait_until(lambda: listening(port) or self.server.status is not None, SECONDS_TO_LISTEN)
-            if not listening(port):
+            self._port = self._cleanup.enter_context(reserved_port())
+            self.server = self._start("server")
+            wait_until(lambda: has_socket(self._port, LISTENS) or self.server.status is not None, SECONDS_TO_LISTEN)
+            if not has_socket(self._port, LISTENS):
                 raise AssertionError("the server does not listen\n" + self.server.report("server"))
-            self.client = self._start("client", port, HOST)
+            self.client = self._start("client", HOST)
             self._cleanup = self._cleanup.pop_all()
         return self
 
     def __exit__(self, *_):
         self._cleanup.close()
 
-    def _start(self, side, port, *host):
-        program = [self._program, "-d", DEVICE, "-F", "-p", str(port), *self._arguments[side], *host]
+    def _start(self, side, *host):
+        program = [self._program, "-d", DEVICE, "-F", "-p", str(self._port), *self._arguments[side], *host]
         process = Process(self._installation.command(self._user, *program), self._environment,
                           self._installation.folder, self._terminal)
         self._cleanup.callback(process.end)
         return process
+
+    def connected(self):
+        """Whether the client has reached the server; before that, the server waits for one as long as it takes."""
+        return has_socket(self._port, CONNECTED)
 
     def wait(self, seconds):
         """Waits for both sides; their exit statuses, None for one that had to be ended."""

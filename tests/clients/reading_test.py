@@ -16,8 +16,8 @@ GIGABITS = """\
 """
 
 LATENCY = """\
- #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
- 2       1000          0.25           4.61         0.26                0.27            0.10            0.33                    4.61
+ #bytes #iterations  t_min[usec]  t_max[usec]  t_avg[usec]  t_stdev[usec]  99% percentile[usec]  99.9% percentile[usec]
+ 2       1000          0.25         4.61         0.27           0.10            0.33                   4.61
 """
 
 DURATION = """\
@@ -49,7 +49,8 @@ class Tables(unittest.TestCase):
         self.assertEqual(row.units["99% percentile"], "usec")
 
     def test_the_table_of_a_timed_latency_run_is_read(self):
-        self.assertEqual(rows_in(DURATION)[0].values, {"#bytes": 2, "#iterations": 1e6, "t_avg": 0.5, "tps average": 1e6})
+        self.assertEqual(rows_in(DURATION)[0].values,
+                         {"#bytes": 2, "#iterations": 1e6, "t_avg": 0.5, "tps average": 1e6})
 
     def test_tables_follow_each_other(self):
         self.assertEqual(len(rows_in(BANDWIDTH + GIGABITS + LATENCY)), 4)

@@ -29,7 +29,8 @@ class Data : public PairTest, public testing::WithParamInterface<std::tuple<Sett
 
   // Sends the pieces, in this order one message, to or from `remote` in the responder's memory.
   void expect_moved(const std::vector<Piece>& pieces, uint64_t remote) {
-    Request whole{.id = ++last_id_, .opcode = opcode_, .remote_address = remote_.address + remote, .rkey = remote_.rkey};
+    Request whole{
+        .id = ++last_id_, .opcode = opcode_, .remote_address = remote_.address + remote, .rkey = remote_.rkey};
     uint64_t length = 0;
     uint64_t end = kGuard;
     for (const Piece& piece : pieces) {
@@ -85,10 +86,10 @@ INSTANTIATE_TEST_SUITE_P(Each, Data, every_way(), way_name);
 
 TEST_P(Data, OfEverySizeAroundTheUsualLimits) {
   set_up_for((1 << 20) + 1);
-  for (const uint64_t size : {0,    1,    2,    3,    7,     8,     9,     15,      16,      17,        31,     32,
-                              33,   63,   64,   65,   127,   128,   129,   255,     256,     257,       4095,   4096,
-                              4097, 8191, 8192, 8193, 65535, 65536, 65537, 131071,  131072,  131073,    1048575, 1048576,
-                              1048577})
+  for (const uint64_t size :
+       {0,    1,    2,     3,     7,     8,      9,      15,     16,      17,      31,     32,   33,
+        63,   64,   65,    127,   128,   129,    255,    256,    257,     4095,    4096,   4097, 8191,
+        8192, 8193, 65535, 65536, 65537, 131071, 131072, 131073, 1048575, 1048576, 1048577})
     expect_moved(kGuard, size, kGuard);
 }
 

@@ -19,9 +19,7 @@ class NotReady : public EachWay {
  protected:
   void far_to_init() { ASSERT_EQ(far_->modify(0, init_attributes({}), kInitMask), 0); }
   // From INIT.
-  void far_to_rtr() {
-    ASSERT_EQ(far_->modify(0, rtr_attributes({}, near_->address_of(qp_.get())), kRtrMask), 0);
-  }
+  void far_to_rtr() { ASSERT_EQ(far_->modify(0, rtr_attributes({}, near_->address_of(qp_.get())), kRtrMask), 0); }
 
   void expect_patience_exhausted(const Wiring& wiring) {
     const auto start = Clock::now();
@@ -153,6 +151,18 @@ TEST_P(NotReady, GivesUpWithoutBeingPolled) {
 
 class DeadPeer : public NotReady {
  protected:
+  // After it the two processes know each other, if not by the queue pairs under test.
+  void get_acquainted() {
+    const QpHandle other = near_->create_queue_pair();
+    const Address far_other = far_->create_queue_pair();
+    ASSERT_EQ(far_->connect(1, near_->address_of(other.get())), 0);
+    ASSERT_EQ(conformance::connect(other.get(), far_other), 0);
+    EXPECT_EQ(conformance::post(other.get(), {request(9, 0, 64)}), kAllPosted);
+    const std::optional<ibv_wc> completion = near_->poll();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, IBV_WC_SUCCESS);
+  }
+
   void expect_dead_at_once() {
     const auto start = Clock::now();
     EXPECT_EQ(post({request(1, 0, 64), request(2, 0, 64)}), kAllPosted);
@@ -161,9 +171,9 @@ class DeadPeer : public NotReady {
     EXPECT_EQ(next(), flushed(2));
   }
 };
-INSTANTIATE_TEST_SUITE_P(
-    Each, DeadPeer,
-    testing::Combine(other_processes(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ)), way_name);
+INSTANTIATE_TEST_SUITE_P(Each, DeadPeer,
+                         testing::Combine(other_processes(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ)),
+                         way_name);
 
 TEST_P(DeadPeer, IsNoticedAtOnceWhenItWasInUse) {
   connect(kPatient);
@@ -173,8 +183,9 @@ TEST_P(DeadPeer, IsNoticedAtOnceWhenItWasInUse) {
   expect_dead_at_once();
 }
 
-TEST_P(DeadPeer, IsNoticedAtOnceWhenNothingWasEverSentToIt) {
+TEST_P(DeadPeer, IsNoticedAtOnceByAQueuePairThatNeverSentToIt) {
   connect(kPatient);
+  get_acquainted();
   far_->kill();
   expect_dead_at_once();
 }
@@ -188,6 +199,7 @@ TEST_P(DeadPeer, IsNoticedAtOnceWithATimeoutOfForEver) {
 }
 
 TEST_P(DeadPeer, IsNoticedAtOnceByARequestThatWaitsForItToBecomeReady) {
+  get_acquainted();
   far_to_init();
   ASSERT_EQ(conformance::connect(qp_.get(), far_address_, kPatient), 0);
   EXPECT_EQ(post(request(1, 0, 64)), kAllPosted);
@@ -204,6 +216,7 @@ TEST_P(DeadPeer, InTheMiddleOfATransferFailsTheOldestAndFlushesTheRest) {
   const Memory large(MemoryKind::anonymous, kLarge);
   const MrHandle region = near_->register_memory(large);
   connect(kPatient);
+  get_acquainted();
   std::vector<Request> requests;
   for (uint64_t id = 0; id < 64; ++id)
     requests.push_back({id, opcode_, {{large.address(), kLarge, region->lkey}}, remote_.address, remote_.rkey});
@@ -217,8 +230,10 @@ TEST_P(DeadPeer, InTheMiddleOfATransferFailsTheOldestAndFlushesTheRest) {
   for (++id; id < 64; ++id) EXPECT_EQ(next(), flushed(id));
 }
 
-TEST_P(DeadPeer, NumberIsFreeForANewProcess) {
+TEST_P(DeadPeer, IsReplacedByANewProcessAfterAReset) {
   connect(kPatient);
+  EXPECT_EQ(post(request(9, 0, 64)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(9));
   far_->kill();
   expect_dead_at_once();
   far_ = Responder::start(setting());
@@ -243,9 +258,9 @@ TEST_P(UnpolledRequester, ServesThePeerOnceItIsReady) {
 }
 
 class StoppedPeer : public NotReady {};
-INSTANTIATE_TEST_SUITE_P(
-    Each, StoppedPeer,
-    testing::Combine(other_processes(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ)), way_name);
+INSTANTIATE_TEST_SUITE_P(Each, StoppedPeer,
+                         testing::Combine(other_processes(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ)),
+                         way_name);
 
 TEST_P(StoppedPeer, IsServedAsIfItRan) {
   connect(kImpatient);

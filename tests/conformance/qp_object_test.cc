@@ -166,8 +166,7 @@ TEST_F(QpObject, ManyExistAtOnceAllWithTheirOwnNumber) {
 TEST_F(QpObject, OneOfManySlotsReachesItself) {
   // More queue pairs than one slot of numbers has: the last is in another one.
   std::vector<QpHandle> queue_pairs;
-  for (int i = 0; i < 4200; ++i)
-    queue_pairs.push_back(side_.create_queue_pair({.max_send_wr = 1, .max_send_sge = 1}));
+  for (int i = 0; i < 4200; ++i) queue_pairs.push_back(side_.create_queue_pair({.max_send_wr = 1, .max_send_sge = 1}));
   ibv_qp* const first = queue_pairs.front().get();
   ibv_qp* const last = queue_pairs.back().get();
   ASSERT_EQ(connect(first, side_.address_of(last)), 0);
@@ -176,8 +175,9 @@ TEST_F(QpObject, OneOfManySlotsReachesItself) {
   const MrHandle region = side_.register_memory(memory);
   fill(memory.bytes(0, 64), 5);
   for (ibv_qp* const qp : {first, last}) {
-    EXPECT_EQ(post(qp, {{1, IBV_WR_RDMA_WRITE, {{memory.address(), 64, region->lkey}}, memory.address(128), region->rkey}}),
-              kAllPosted);
+    EXPECT_EQ(
+        post(qp, {{1, IBV_WR_RDMA_WRITE, {{memory.address(), 64, region->lkey}}, memory.address(128), region->rkey}}),
+        kAllPosted);
     const std::optional<ibv_wc> completion = side_.poll();
     ASSERT_TRUE(completion);
     EXPECT_EQ(completion->status, IBV_WC_SUCCESS);

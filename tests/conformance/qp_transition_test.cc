@@ -20,8 +20,7 @@ constexpr Transition kTransitions[] = {
     {IBV_QPS_RESET, IBV_QPS_INIT, kInitMask, 0},
     {IBV_QPS_INIT, IBV_QPS_INIT, IBV_QP_STATE, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
     {IBV_QPS_INIT, IBV_QPS_RTR, kRtrMask, IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-    {IBV_QPS_RTR, IBV_QPS_RTS, kRtsMask,
-     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | kMigration},
+    {IBV_QPS_RTR, IBV_QPS_RTS, kRtsMask, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | kMigration},
     {IBV_QPS_RTS, IBV_QPS_RTS, IBV_QP_STATE,
      IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | kMigration},
     {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QP_STATE, IBV_QP_EN_SQD_ASYNC_NOTIFY},
@@ -207,9 +206,7 @@ TEST_F(QpTransition, StateThatDoesNotExistIsRefused) {
 }
 
 TEST_F(QpTransition, ValuesOutOfRangeAreRefused) {
-  const auto init = [&](auto change) {
-    expect_value_refused(IBV_QPS_RESET, IBV_QPS_INIT, kInitMask, change);
-  };
+  const auto init = [&](auto change) { expect_value_refused(IBV_QPS_RESET, IBV_QPS_INIT, kInitMask, change); };
   const auto rtr = [&](auto change) { expect_value_refused(IBV_QPS_INIT, IBV_QPS_RTR, kRtrMask, change); };
   const auto rts = [&](auto change) { expect_value_refused(IBV_QPS_RTR, IBV_QPS_RTS, kRtsMask, change); };
   ibv_device_attr limits{};
@@ -261,8 +258,7 @@ TEST_F(QpTransition, RefusalLeavesEveryAttributeAsItWas) {
   attributes.retry_cnt = 1;
   attributes.qp_access_flags = 0;
   attributes.rnr_retry = 8;  // the one that is wrong
-  expect_refused(attributes,
-                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_ACCESS_FLAGS | IBV_QP_RNR_RETRY,
+  expect_refused(attributes, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_ACCESS_FLAGS | IBV_QP_RNR_RETRY,
                  IBV_QPS_SQD);
   const ibv_qp_attr after = query(qp_.get());
   EXPECT_EQ(after.timeout, before.timeout);
@@ -312,7 +308,22 @@ TEST_F(QpTransition, QueryReturnsWhatWasSet) {
 
 // ---- what happens to work when the state changes ----
 
-using WorkInTransition = EachWay;
+class WorkInTransition : public EachWay {
+ protected:
+  // Returns when the queue pair says that it is drained.
+  void drain() {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_SQD;
+    attributes.en_sqd_async_notify = 1;
+    ASSERT_EQ(ibv_modify_qp(qp_.get(), &attributes, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    std::optional<ibv_async_event> event = near_->next_event(kSoon);
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->event_type, IBV_EVENT_SQ_DRAINED);
+    EXPECT_EQ(event->element.qp, qp_.get());
+    ibv_ack_async_event(&*event);
+    EXPECT_EQ(query(qp_.get()).sq_draining, 0);
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Each, WorkInTransition, every_way(), way_name);
 
 TEST_P(WorkInTransition, ErrorFlushesBothQueues) {
@@ -387,18 +398,30 @@ TEST_P(WorkInTransition, DrainedQueueTakesWorkAndKeepsIt) {
 TEST_P(WorkInTransition, DrainedQueueSaysSoWhenAsked) {
   connect();
   EXPECT_EQ(post(request(1, 0, 64)), kAllPosted);
-  ibv_qp_attr drain{};
-  drain.qp_state = IBV_QPS_SQD;
-  drain.en_sqd_async_notify = 1;
-  ASSERT_EQ(ibv_modify_qp(qp_.get(), &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
-  std::optional<ibv_async_event> event = near_->next_event(kSoon);
-  ASSERT_TRUE(event);
-  EXPECT_EQ(event->event_type, IBV_EVENT_SQ_DRAINED);
-  EXPECT_EQ(event->element.qp, qp_.get());
-  ibv_ack_async_event(&*event);
-  EXPECT_EQ(query(qp_.get()).sq_draining, 0);
   EXPECT_EQ(next(), succeeded(1));
+  drain();
   EXPECT_FALSE(near_->next_event(std::chrono::milliseconds(0)));
+}
+
+TEST_P(WorkInTransition, DrainedQueueHasFinishedWhatItHadBegunAndBeginsNothing) {
+  constexpr uint32_t kLarge = 16 << 20;
+  const Memory large(MemoryKind::anonymous, kLarge);
+  const MrHandle region = near_->register_memory(large);
+  remote_ = far_->register_memory(kLarge);
+  connect();
+  EXPECT_EQ(post(request(0, 0, 64)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(0));
+  constexpr uint64_t kCount = 4;
+  for (uint64_t id = 1; id <= kCount; ++id)
+    EXPECT_EQ(post({id, opcode_, {{large.address(), kLarge, region->lkey}}, remote_.address, remote_.rkey}),
+              kAllPosted);
+  drain();
+  uint64_t id = 1;
+  while (const std::optional<ibv_wc> completion = near_->poll({})) EXPECT_EQ(outcome_of(*completion), succeeded(id++));
+  EXPECT_TRUE(no_completion(std::chrono::milliseconds(30))) << "it said that it was drained";
+  ASSERT_EQ(to_state(qp_.get(), IBV_QPS_RTS), 0);
+  for (; id <= kCount; ++id) EXPECT_EQ(next(), succeeded(id));
+  EXPECT_TRUE(no_completion());
 }
 
 TEST_P(WorkInTransition, DrainedQueueIsSilentWhenNotAsked) {

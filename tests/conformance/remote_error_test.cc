@@ -25,9 +25,7 @@ class RemoteError : public EachWay {
     EXPECT_EQ(first_difference(memory_->bytes(), 2), std::nullopt);
   }
 
-  void expect_access_error(const Request& bad) {
-    expect_refused(bad, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
-  }
+  void expect_access_error(const Request& bad) { expect_refused(bad, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR); }
   void expect_invalid_request(const Wiring& far) {
     expect_refused(request(0, 0, 64), IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, far);
   }

@@ -55,10 +55,14 @@ class Revocation : public testing::TestWithParam<Parameters> {
   // After it the writers have no right any more.
   void take_away() {
     switch (std::get<2>(GetParam())) {
-      case Taking::deregister: return region_.reset();
-      case Taking::destroy: return queue_pairs_.clear();
-      case Taking::to_error: return for_each([](ibv_qp* qp) { return to_state(qp, IBV_QPS_ERR); });
-      case Taking::to_reset: return for_each([](ibv_qp* qp) { return to_state(qp, IBV_QPS_RESET); });
+      case Taking::deregister:
+        return region_.reset();
+      case Taking::destroy:
+        return queue_pairs_.clear();
+      case Taking::to_error:
+        return for_each([](ibv_qp* qp) { return to_state(qp, IBV_QPS_ERR); });
+      case Taking::to_reset:
+        return for_each([](ibv_qp* qp) { return to_state(qp, IBV_QPS_RESET); });
       case Taking::narrow:
         return for_each([](ibv_qp* qp) {
           ibv_qp_attr attributes{};

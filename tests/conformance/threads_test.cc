@@ -86,8 +86,7 @@ TEST_P(Threads, OnOneQueuePairKeepTheirOwnOrder) {
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < kThreads; ++i)
     threads.emplace_back([&, i] {
-      for (uint32_t k = 0; k < kEach; ++k)
-        post_patiently(qp_.get(), request(i * kEach + k, i * kArea, 64));
+      for (uint32_t k = 0; k < kEach; ++k) post_patiently(qp_.get(), request(i * kEach + k, i * kArea, 64));
     });
   // One poller: completions of a queue pair come in the order in which they were posted.
   uint32_t next_of[kThreads] = {};

@@ -34,7 +34,10 @@ class LocalProcess final : public local::PeerTable::Introducer {
 
   // Its death is made known to those who met it, whose views look at its memory.
   ~LocalProcess() override {
-    for (LocalProcess* other : met_by_) other->peers_.remove(adapter_->incarnation());
+    for (LocalProcess* other : met_by_) {
+      other->peers_.remove(adapter_->incarnation());
+      std::erase(other->met_, this);
+    }
     for (const LocalProcess* other : met_) std::erase(other->met_by_, this);
   }
   LocalProcess(const LocalProcess&) = delete;
@@ -85,12 +88,19 @@ class LocalProcess final : public local::PeerTable::Introducer {
     claiming_ = status;
   }
   // Done by the next refresh(), as if that news had lain in the agent's socket.
-  void arrives_late(const LocalProcess& other) { late_ = &other; }
+  void arrives_late(const LocalProcess& other) {
+    std::lock_guard lock(mutex_);
+    late_ = &other;
+  }
 
   void refresh() override {
-    if (const LocalProcess* other = std::exchange(late_, nullptr)) meet(*other);
-    std::lock_guard lock(mutex_);
-    ++refreshes_;
+    const LocalProcess* other = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      other = std::exchange(late_, nullptr);
+      ++refreshes_;
+    }
+    if (other) meet(*other);
   }
   Status introduce(Slot slot) override {
     std::lock_guard lock(mutex_);

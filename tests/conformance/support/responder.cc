@@ -8,9 +8,12 @@ using Act = Command::Act;
 
 std::string name(Setting setting) {
   switch (setting) {
-    case Setting::in_process: return "InProcess";
-    case Setting::other_process_file: return "OtherProcessFileMemory";
-    case Setting::other_process_anonymous: return "OtherProcessAnonymousMemory";
+    case Setting::in_process:
+      return "InProcess";
+    case Setting::other_process_file:
+      return "OtherProcessFileMemory";
+    case Setting::other_process_anonymous:
+      return "OtherProcessAnonymousMemory";
   }
   return "";
 }

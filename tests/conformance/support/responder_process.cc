@@ -110,9 +110,12 @@ class ResponderElsewhere final : public Responder {
 
 std::unique_ptr<Responder> Responder::start(Setting setting) {
   switch (setting) {
-    case Setting::in_process: return std::make_unique<ResponderHere>();
-    case Setting::other_process_file: return std::make_unique<ResponderElsewhere>(MemoryKind::file);
-    case Setting::other_process_anonymous: return std::make_unique<ResponderElsewhere>(MemoryKind::anonymous);
+    case Setting::in_process:
+      return std::make_unique<ResponderHere>();
+    case Setting::other_process_file:
+      return std::make_unique<ResponderElsewhere>(MemoryKind::file);
+    case Setting::other_process_anonymous:
+      return std::make_unique<ResponderElsewhere>(MemoryKind::anonymous);
   }
   return nullptr;
 }

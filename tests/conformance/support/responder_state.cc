@@ -15,31 +15,52 @@ Reply ResponderState::execute(const Command& command) {
   ibv_qp* const qp = command.queue_pair < queue_pairs_.size() ? queue_pairs_[command.queue_pair].get() : nullptr;
   Reply reply;
   switch (command.act) {
-    case Act::register_memory: return register_memory(command);
-    case Act::create_queue_pair: return create_queue_pair();
-    case Act::post_receives: return post_receives(command);
-    case Act::next_event: return next_event(command);
-    case Act::compare: return compare(command);
-    case Act::await_change: return await_change(command);
-    case Act::deregister_memory: reply.error = ibv_dereg_mr(region_.release()); break;
-    case Act::destroy_queue_pair: reply.error = ibv_destroy_qp(queue_pairs_[command.queue_pair].release()); break;
+    case Act::register_memory:
+      return register_memory(command);
+    case Act::create_queue_pair:
+      return create_queue_pair();
+    case Act::post_receives:
+      return post_receives(command);
+    case Act::next_event:
+      return next_event(command);
+    case Act::compare:
+      return compare(command);
+    case Act::await_change:
+      return await_change(command);
+    case Act::deregister_memory:
+      reply.error = ibv_dereg_mr(region_.release());
+      break;
+    case Act::destroy_queue_pair:
+      reply.error = ibv_destroy_qp(queue_pairs_[command.queue_pair].release());
+      break;
     case Act::modify: {
       ibv_qp_attr attributes = command.attributes;
       reply.error = ibv_modify_qp(qp, &attributes, command.mask);
       break;
     }
-    case Act::query: reply.attributes = query(qp); break;
+    case Act::query:
+      reply.attributes = query(qp);
+      break;
     case Act::poll:
       if (const std::optional<ibv_wc> completion = side_.poll(command.patience)) {
         reply.found = true;
         reply.completion = *completion;
       }
       break;
-    case Act::fill: fill(memory_->bytes(command.offset, command.length), command.seed, command.offset); break;
-    case Act::read_byte: reply.value = memory_->data()[command.offset]; break;
-    case Act::begin_writing: begin_writing(command); break;
-    case Act::end_writing: end_writing(); break;
-    case Act::stop: break;
+    case Act::fill:
+      fill(memory_->bytes(command.offset, command.length), command.seed, command.offset);
+      break;
+    case Act::read_byte:
+      reply.value = memory_->data()[command.offset];
+      break;
+    case Act::begin_writing:
+      begin_writing(command);
+      break;
+    case Act::end_writing:
+      end_writing();
+      break;
+    case Act::stop:
+      break;
   }
   return reply;
 }
@@ -68,7 +89,8 @@ Reply ResponderState::post_receives(const Command& command) {
   for (uint32_t i = 0; i < command.count; ++i) {
     ibv_recv_wr request{.wr_id = i};
     ibv_recv_wr* bad = nullptr;
-    if (const int error = ibv_post_recv(queue_pairs_[command.queue_pair].get(), &request, &bad)) return {.error = error};
+    if (const int error = ibv_post_recv(queue_pairs_[command.queue_pair].get(), &request, &bad))
+      return {.error = error};
   }
   return {};
 }
