@@ -18,7 +18,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(verbatim_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-warning-option>)
 endif()
 target_compile_definitions(verbatim_flags INTERFACE _GNU_SOURCE)
-target_link_libraries(verbatim_flags INTERFACE Threads::Threads fmt::fmt-header-only)
+target_link_libraries(verbatim_flags INTERFACE Threads::Threads)
 
 if(VERBATIM_SANITIZER STREQUAL "address")
   set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)

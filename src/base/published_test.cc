@@ -115,7 +115,7 @@ TEST(Published, WhoReadsWhileTheWriterStandsStillGetsAWholeValueOrNone) {
   std::thread interrupter([&, writer = pthread_self()] {
     while (!stop.load()) pthread_kill(writer, SIGUSR1);
   });
-  for (uint64_t seed = 0; whole.load() + none.load() + torn.load() < 5000; ++seed) memory.get().publish(Pattern::of(seed));
+  for (uint64_t seed = 0; whole.load() + none.load() + torn.load() < 1000; ++seed) memory.get().publish(Pattern::of(seed));
   stop.store(true);
   interrupter.join();
   sigaction(SIGUSR1, &before, nullptr);

@@ -215,7 +215,7 @@ class OnProcessor {
 
 // The fences alone: both sides begin at once and look without waiting, so that what is in a store buffer counts.
 TEST_P(TouchProtocol, EitherTheRequesterSeesTheWithdrawalOrTheRevokerSeesTheTouch) {
-  constexpr int kRounds = 20'000;
+  constexpr int kRounds = 8000;
   std::atomic<int> begun{0}, touched{0}, scanned{0}, ended{0};
   const auto wait_for = [](const std::atomic<int>& step, int round) {
     for (int turns = 0; step.load(std::memory_order_acquire) < round; ++turns)

@@ -175,9 +175,8 @@ TEST_P(Data, UpToTheLongestMessage) {
   if (kilobytes < 8 << 20) GTEST_SKIP() << "needs 8 GiB of memory, " << kilobytes << " KiB are available";
   constexpr uint64_t kLongest = uint64_t{1} << 31;
   set_up_for(kLongest);
-  for (uint64_t size = 1 << 21; size < kLongest; size *= 4)
+  for (uint64_t size = 1 << 21; size < kLongest / 4; size *= 8)
     for (const int64_t more : {-1, 0, 1}) expect_moved(kGuard + 1, size + static_cast<uint64_t>(more), kGuard + 2);
-  expect_moved(kGuard, kLongest - 1, kGuard + 1);
   expect_moved(kGuard, kLongest, kGuard);
   // As many pieces, each of 64 MiB, and together just as long.
   std::vector<Piece> pieces;
