@@ -29,9 +29,9 @@ struct Side {
   explicit Side(uint16_t slot) : adapter(Adapter::create([slot]() -> Result<Slot> { return Slot{slot}; }).take()) {}
 
   void meet(const Side& other) {
-    peers.add(std::make_shared<Peer>(
-                  SegmentView::map(other.adapter->segment_fd(), other.adapter->incarnation()).take(),
-                  other.adapter->incarnation(), getpid(), FileDescriptor(dup(other.adapter->doorbell_fd()))),
+    peers.add(std::make_shared<Peer>(SegmentView::map(other.adapter->segment_fd(), other.adapter->incarnation()).take(),
+                                     other.adapter->incarnation(), getpid(),
+                                     FileDescriptor(dup(other.adapter->doorbell_fd()))),
               other.adapter->slots());
   }
 
@@ -100,7 +100,8 @@ void write_through(benchmark::State& state, Side& from, Side& to, bool target_in
   Memory source(false), target(target_in_a_file);
   const MemoryKey lkey = source.publish(*from.adapter), rkey = target.publish(*to.adapter);
   const Qpn own = from.qpn, peer = to.adapter->allocate_qpn().take();
-  to.adapter->publish({.qpn = peer, .state = static_cast<uint32_t>(QueuePairState::rts), .access = kAccess, .peer = own});
+  to.adapter->publish(
+      {.qpn = peer, .state = static_cast<uint32_t>(QueuePairState::rts), .access = kAccess, .peer = own});
   LocalEndpoint endpoint(*from.adapter, from.peers);
   if (!endpoint.connect({.own = own, .peer = peer}).ok()) return state.SkipWithError("no connection");
   const Sge sge{source.address(), static_cast<uint32_t>(length), lkey};

@@ -21,6 +21,20 @@ constexpr int kBacklog = 128;
 // The new process runs in our memory, on a stack of its own, while this thread waits (clone(2)). It must touch nothing
 // that outlives it but `error`, so it makes bare system calls, and is not instrumented: a sanitizer would take what it
 // does for deeds of the waiting thread.
+#if defined(__SANITIZE_THREAD__)
+#define VERBATIM_THREAD_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VERBATIM_THREAD_SANITIZER
+#endif
+#endif
+#ifdef VERBATIM_THREAD_SANITIZER
+// It takes a clone for a fork, and would do the child's part of one in the memory that we share.
+constexpr int kCloneFlags = CLONE_VFORK;
+#else
+constexpr int kCloneFlags = CLONE_VM | CLONE_VFORK;
+#endif
+
 #define VERBATIM_IN_CLONE __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 
 struct Plan {
@@ -63,7 +77,7 @@ VERBATIM_IN_CLONE bool open_descriptors(const AbstractName& name) {
 VERBATIM_IN_CLONE int open_and_start(void* argument) {
   Plan* plan = static_cast<Plan*>(argument);
   if (!open_descriptors(*plan->name)) return give_up(plan);
-  if (::clone(become_program, plan->second_stack_top, CLONE_VM | CLONE_VFORK, plan) < 0) return give_up(plan);
+  if (::clone(become_program, plan->second_stack_top, kCloneFlags, plan) < 0) return give_up(plan);
   return 0;
 }
 
@@ -126,10 +140,13 @@ Status spawn_listening(const AbstractName& name, const std::string& path, const 
 
   const Undisturbed undisturbed;
   // Exit signal 0: its end is not announced, and only a wait that asks for such children (__WALL) finds it.
-  const pid_t child = ::clone(open_and_start, first.top(), CLONE_VM | CLONE_VFORK, &plan);
+  const pid_t child = ::clone(open_and_start, first.top(), kCloneFlags, &plan);
   if (child < 0) return {errno};
-  while (::waitpid(child, nullptr, __WALL) < 0 && errno == EINTR) {
+  int status = 0;
+  while (::waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
   }
+  // Without shared memory only the status tells of a failure, and not of which.
+  if (plan.error == 0 && status != 0) return {EAGAIN};
   return {plan.error};
 }
 

@@ -30,9 +30,7 @@ inline void set_log(LogSink* sink, LogLevel level) {
   log_internal::level.store(sink ? level : LogLevel::off, std::memory_order_relaxed);
 }
 
-inline bool log_enabled(LogLevel level) {
-  return level <= log_internal::level.load(std::memory_order_relaxed);
-}
+inline bool log_enabled(LogLevel level) { return level <= log_internal::level.load(std::memory_order_relaxed); }
 
 template <class... Args>
 void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {

@@ -108,14 +108,16 @@ TEST(Published, WhoReadsWhileTheWriterStandsStillGetsAWholeValueOrNone) {
     else
       (value.whole() ? whole : torn).fetch_add(1);
   };
-  struct sigaction action {}, before {};
+  struct sigaction action {
+  }, before{};
   action.sa_handler = look;
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
   std::atomic<bool> stop{false};
   std::thread interrupter([&, writer = pthread_self()] {
     while (!stop.load()) pthread_kill(writer, SIGUSR1);
   });
-  for (uint64_t seed = 0; whole.load() + none.load() + torn.load() < 1000; ++seed) memory.get().publish(Pattern::of(seed));
+  for (uint64_t seed = 0; whole.load() + none.load() + torn.load() < 1000; ++seed)
+    memory.get().publish(Pattern::of(seed));
   stop.store(true);
   interrupter.join();
   sigaction(SIGUSR1, &before, nullptr);

@@ -98,9 +98,12 @@ void Engine::turn() {
 
 int Engine::patience(model::Backlog backlog) {
   switch (backlog) {
-    case model::Backlog::working: return 0;
-    case model::Backlog::waiting: return kWaitingMilliseconds;
-    case model::Backlog::none: break;
+    case model::Backlog::working:
+      return 0;
+    case model::Backlog::waiting:
+      return kWaitingMilliseconds;
+    case model::Backlog::none:
+      break;
   }
   awake_.store(false, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with wake(): either it writes, or we see its work

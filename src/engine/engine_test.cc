@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/on_processor.h"
 #include "support/pause.h"
 #include "support/test_device.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 using testing_support::kPatience;
 using testing_support::modify;
+using testing_support::OnProcessor;
 using testing_support::RandomPause;
 using testing_support::TestDevice;
 
@@ -84,7 +86,9 @@ struct Waiter {
   explicit Waiter(TestDevice& side)
       : cq(side.make_cq(4)),
         qp(model::QueuePair::create(side.device, side.events,
-                                    {.pd = *side.pd, .send_cq = *cq, .receive_cq = *cq,
+                                    {.pd = *side.pd,
+                                     .send_cq = *cq,
+                                     .receive_cq = *cq,
                                      .capabilities = {.max_send_wr = 1, .max_send_sge = 1}})
                .take()) {
     make_ready();
@@ -200,21 +204,46 @@ TEST_F(EngineTest, NoWakeUpIsLostWhateverTheEngineIsDoing) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_F(EngineTest, NoWakeUpIsLostWhenWorkComesAsTheEngineRunsOutOfIt) {
+  constexpr int kRounds = 5000;
+  Waiter first(side), second(side);
+  {
+    const OnProcessor engines(1);  // which its thread inherits
+    start();
+  }
+  const OnProcessor ours(0);
+  RandomPause pause(1);
+  for (int round = 0; round < kRounds; ++round) {
+    first.begin();
+    side.clock.advance(kPatience);
+    // The engine has just done the last it had to do, and is about to look whether it may sleep.
+    while (first.qp->state() != QueuePairState::err) {
+    }
+    pause(2000);
+    second.begin();
+    side.clock.advance(kPatience);
+    second.wait_for_its_end();
+    first.make_ready_again();
+    second.make_ready_again();
+  }
+}
+
 TEST_F(EngineTest, NoWakeUpIsLostWhileTheEngineStarts) {
   constexpr int kRounds = 200;
   Waiter waiter(side);
-  RandomPause pause(1);
   for (int round = 0; round < kRounds; ++round) {
-    std::atomic<bool> go{false};
+    std::atomic<uint32_t> word{0};
     std::thread poster([&] {
-      while (!go.load()) std::this_thread::yield();
-      pause(100'000);
+      RandomPause pause(static_cast<uint32_t>(round + 1));
+      // The engine's thread runs from here on, while start() has not returned yet.
+      while (word.load() == 0) {
+      }
+      pause(20'000);
       waiter.begin();
       side.clock.advance(kPatience);
       waiter.wait_for_its_end();
     });
-    go.store(true);
-    start();
+    ASSERT_TRUE(engine->start(side.device, {}, &word).ok());
     poster.join();
     stop();
     waiter.make_ready_again();

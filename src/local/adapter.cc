@@ -97,8 +97,7 @@ Status Adapter::add_slot() {
   segment_->header.slots[count].store(slot.value().value, std::memory_order_relaxed);
   segment_->header.slot_count.store(count + 1, std::memory_order_release);  // pairs with slots() and SegmentView::read
   const uint32_t first = random_below(Qpn::kPerSlot);
-  for (uint32_t i = 0; i < Qpn::kPerSlot; ++i)
-    free_qpns_.push_back(Qpn::of(slot.value(), (first + i) % Qpn::kPerSlot));
+  for (uint32_t i = 0; i < Qpn::kPerSlot; ++i) free_qpns_.push_back(Qpn::of(slot.value(), (first + i) % Qpn::kPerSlot));
   return Status::success();
 }
 
@@ -157,7 +156,8 @@ void Adapter::leave_notice(const NoticeFields& notice) {
 void Adapter::abandon() {
   segment_fd_.reset();
   doorbell_.reset();
-  mmap(segment_, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mmap(segment_, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+       0);
 }
 
 }  // namespace verbatim::local

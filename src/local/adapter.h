@@ -75,7 +75,7 @@ class Adapter {
   SegmentView view_;
   TouchRecords touch_records_;
 
-  std::mutex growth_mutex_;  // held while a slot is claimed; taken before mutex_
+  std::mutex growth_mutex_;   // held while a slot is claimed; taken before mutex_
   mutable std::mutex mutex_;  // guards what follows, and is the single writer of the entries
   std::deque<Qpn> free_qpns_;
   std::unordered_map<uint32_t, MemoryKey> regions_;  // by entry index

@@ -21,8 +21,10 @@ bool accepts_operations(uint32_t state) {
     case QueuePairState::rtr:
     case QueuePairState::rts:
     case QueuePairState::sqd:
-    case QueuePairState::sqe: return true;
-    default: return false;
+    case QueuePairState::sqe:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -57,18 +59,17 @@ Status LocalEndpoint::connect(const Path& path) {
 }
 
 Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& verdict) {
-  if (!resolve(verdict)) return Advance::waiting;
+  if (const Advance found = resolve(verdict); found != Advance::done) return found;
   if (peer_->dead()) {
     decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "process {} has ended", peer_->pid());
     return Advance::failed;
   }
   const SegmentView& view = peer_->view();
   const bool has_data = work.length != 0;
-  const TouchRecords::Guard touch(
-      adapter_.touch_records(), path_.own.index(),
-      {path_.peer, has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion},
-      // The target's membarrier interrupts only processes that registered too.
-      view.revokes_by_membarrier() && adapter_.view().revokes_by_membarrier());
+  const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(),
+                                  {path_.peer, has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion},
+                                  // The target's membarrier interrupts only processes that registered too.
+                                  view.revokes_by_membarrier() && adapter_.view().revokes_by_membarrier());
   Slice slice;
   if (!gather(work, offset, slice, verdict)) return Advance::failed;
   QueuePairFields target;
@@ -84,13 +85,18 @@ Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& 
   return slice.last ? Advance::done : Advance::more;
 }
 
-bool LocalEndpoint::resolve(Verdict& verdict) {
-  if (peer_) return true;
+Advance LocalEndpoint::resolve(Verdict& verdict) {
+  if (peer_) return Advance::done;
   peer_ = peers_.find(path_.peer.slot());
-  if (peer_) return true;
+  if (peer_) return Advance::done;
+  if (peers_.has_ended(path_.peer.slot())) {
+    decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "the process of QP {:#08x} has ended",
+           path_.peer.value);
+    return Advance::failed;
+  }
   decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_unknown,
          "no process with QP {:#08x} has shown itself on this host", path_.peer.value);
-  return false;
+  return Advance::waiting;
 }
 
 bool LocalEndpoint::target_ready(const QueuePairFields& target, Verdict& verdict) const {
@@ -180,8 +186,8 @@ uint8_t* LocalEndpoint::locate(const Sge& sge, const SendWork& work, Verdict& ve
   if (!adapter_.view().read(sge.lkey, region)) {
     decide(verdict, kStatus, Reason::local_key_unknown, "lkey {:#x} is no memory region", sge.lkey.value);
   } else if (region.pd != path_.pd) {
-    decide(verdict, kStatus, Reason::local_key_other_pd, "lkey {:#x} belongs to PD {}, the QP to PD {}",
-           sge.lkey.value, region.pd.value, path_.pd.value);
+    decide(verdict, kStatus, Reason::local_key_other_pd, "lkey {:#x} belongs to PD {}, the QP to PD {}", sge.lkey.value,
+           region.pd.value, path_.pd.value);
   } else if (!contains(region.iova, region.length, sge.address, sge.length)) {
     decide(verdict, kStatus, Reason::local_range, "lkey {:#x} covers {:#x}+{}, the SGE of {} bytes at {:#x} {}",
            sge.lkey.value, region.iova, region.length, sge.length, sge.address,
@@ -221,8 +227,8 @@ bool LocalEndpoint::copy_direct(const SendWork& work, uint8_t* remote, const Sli
     if (!copied) {
       const auto* where = static_cast<const uint8_t*>(fault.address);
       if (where >= local && where < local + length) {
-        decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
-               "there is no memory at {}", fault.address);
+        decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",
+               fault.address);
       } else {
         decide(verdict, CompletionStatus::remote_operation_error, Reason::remote_memory_gone,
                "process {} has no memory any more behind rkey {:#x}", peer_->pid(), work.rkey.value);
@@ -242,7 +248,8 @@ bool LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const 
                                              ? memory.read(pieces, remote, slice.length, slice.last)
                                              : memory.write(pieces, remote, slice.length, slice.last);
   switch (outcome.result) {
-    case ProcessMemory::Result::done: return true;
+    case ProcessMemory::Result::done:
+      return true;
     case ProcessMemory::Result::local_fault:
       decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
              "memory behind an SGE is no longer mapped");

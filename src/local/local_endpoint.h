@@ -68,7 +68,7 @@ class LocalEndpoint {
     std::array<iovec, kMaxSges> local;
   };
 
-  bool resolve(Verdict& verdict);
+  Advance resolve(Verdict& verdict);
   bool target_ready(const QueuePairFields& target, Verdict& verdict) const;
   bool operation_allowed(const QueuePairFields& target, const SendWork& work, Verdict& verdict);
   bool find_region(const QueuePairFields& target, const SendWork& work, RegionFields& region, Verdict& verdict);

@@ -85,12 +85,15 @@ class LocalEndpointTest : public testing::TestWithParam<Reach> {
   }
 
   RegionFields local_region() const {
-    return {.pd = kOwnPd, .access = access::kLocalWrite, .iova = local.address(), .length = kMemory,
+    return {.pd = kOwnPd,
+            .access = access::kLocalWrite,
+            .iova = local.address(),
+            .length = kMemory,
             .address = local.address()};
   }
   RegionFields remote_region() {
-    RegionFields region{.pd = kPeerPd, .access = kAllAccess, .iova = kIova, .length = kRegion,
-                        .address = remote.address() + kBefore};
+    RegionFields region{
+        .pd = kPeerPd, .access = kAllAccess, .iova = kIova, .length = kRegion, .address = remote.address() + kBefore};
     backing = find_backing(region.address, region.length).take();
     EXPECT_EQ(backing.has_value(), GetParam() == Reach::mapping);
     if (backing) {
@@ -217,16 +220,18 @@ TEST_P(LocalEndpointTest, ManySgesAreGatheredAndScatteredInOrder) {
     request.length = total;
     std::vector<uint8_t> far(remote.data() + kBefore, remote.data() + kBefore + total);
     std::vector<uint8_t> near;
-    for (const Sge& sge : sges) near.insert(near.end(), local.data() + (sge.address - local.address()),
-                                            local.data() + (sge.address - local.address()) + sge.length);
+    for (const Sge& sge : sges)
+      near.insert(near.end(), local.data() + (sge.address - local.address()),
+                  local.data() + (sge.address - local.address()) + sge.length);
     int steps = 0;
     ASSERT_EQ(run(request, &steps), Advance::done);
     EXPECT_EQ(steps, static_cast<int>((total + kSliceBytes - 1) / kSliceBytes));
     const std::vector<uint8_t>& expected = opcode == SendOpcode::rdma_read ? far : near;
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), remote.data() + kBefore));
     std::vector<uint8_t> now;
-    for (const Sge& sge : sges) now.insert(now.end(), local.data() + (sge.address - local.address()),
-                                           local.data() + (sge.address - local.address()) + sge.length);
+    for (const Sge& sge : sges)
+      now.insert(now.end(), local.data() + (sge.address - local.address()),
+                 local.data() + (sge.address - local.address()) + sge.length);
     EXPECT_EQ(now, expected);
   }
 }
@@ -578,9 +583,12 @@ TEST_P(LocalEndpointTest, NothingLandsAfterTheRegionHasSettled) {
 
 std::string name_of(const testing::TestParamInfo<Reach>& info) {
   switch (info.param) {
-    case Reach::own_memory: return "InProcess";
-    case Reach::kernel: return "ByProcessVm";
-    case Reach::mapping: break;
+    case Reach::own_memory:
+      return "InProcess";
+    case Reach::kernel:
+      return "ByProcessVm";
+    case Reach::mapping:
+      break;
   }
   return "Mapped";
 }
@@ -599,8 +607,8 @@ struct LocalEndpointPeer : testing::Test {
   uint64_t offset = 0;
 
   LocalEndpointPeer() {
-    other.adapter().publish({.qpn = peer, .state = 3, .access = kAllAccess, .peer = own, .own_gid = kPeerGid,
-                             .peer_gid = kOwnGid});
+    other.adapter().publish(
+        {.qpn = peer, .state = 3, .access = kAllAccess, .peer = own, .own_gid = kPeerGid, .peer_gid = kOwnGid});
   }
   Status connect() { return endpoint.connect({own, peer, kOwnPd, kOwnGid, kPeerGid}); }
   Advance advance() { return endpoint.advance(SendWork{}, offset, verdict); }

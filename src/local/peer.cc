@@ -49,9 +49,8 @@ std::shared_ptr<const PeerMapping> Peer::mapping(const RegionFields& region) {
     return found->second.mapping;
   if (mapped_.size() >= sweep_at_) forget_withdrawn();
   const bool writable = region.access & (access::kRemoteWrite | access::kRemoteAtomic);
-  Result<PeerMapping> opened =
-      PeerMapping::open(pid_, region.backing_fd, region.backing_device, region.backing_inode, region.backing_offset,
-                        region.length, writable);
+  Result<PeerMapping> opened = PeerMapping::open(pid_, region.backing_fd, region.backing_device, region.backing_inode,
+                                                 region.backing_offset, region.length, writable);
   std::shared_ptr<const PeerMapping> mapping;
   if (opened.ok()) mapping = std::make_shared<const PeerMapping>(opened.take());
   mapped_[region.key.value] = {region, mapping};

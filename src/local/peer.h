@@ -65,7 +65,7 @@ class Peer {
   std::atomic<bool> dead_{false};
   uint64_t notices_seen_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;                             // guards what follows
   std::unordered_map<uint32_t, Mapped> mapped_;  // by key
   size_t sweep_at_ = 64;
 };

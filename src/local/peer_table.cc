@@ -22,20 +22,35 @@ std::shared_ptr<Peer> PeerTable::owner(Slot slot) const {
   return found == by_slot_.end() ? nullptr : found->second;
 }
 
+bool PeerTable::has_ended(Slot slot) const {
+  std::lock_guard lock(mutex_);
+  return ended_.contains(slot);
+}
+
 Status PeerTable::want(Slot slot) {
-  if (is_own_(slot) || find(slot)) return Status::success();
+  if (find(slot) && !is_own_(slot)) return Status::success();
+  {
+    std::lock_guard lock(mutex_);
+    ended_.erase(slot);
+  }
   return introducer_.introduce(slot);
 }
 
 void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) {
   std::lock_guard lock(mutex_);
-  for (Slot slot : slots) by_slot_[slot] = peer;
+  for (Slot slot : slots) {
+    by_slot_[slot] = peer;
+    ended_.erase(slot);
+  }
   peers_[peer->incarnation()] = std::move(peer);
 }
 
 void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
   std::lock_guard lock(mutex_);
-  if (const auto found = peers_.find(incarnation); found != peers_.end()) by_slot_[slot] = found->second;
+  const auto found = peers_.find(incarnation);
+  if (found == peers_.end()) return;
+  by_slot_[slot] = found->second;
+  ended_.erase(slot);
 }
 
 std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
@@ -44,7 +59,11 @@ std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
   if (found == peers_.end()) return nullptr;
   std::shared_ptr<Peer> peer = found->second;
   peers_.erase(found);
-  std::erase_if(by_slot_, [&](const auto& item) { return item.second == peer; });
+  std::erase_if(by_slot_, [&](const auto& item) {
+    if (item.second != peer) return false;
+    ended_.insert(item.first);
+    return true;
+  });
   peer->mark_dead();
   return peer;
 }
@@ -66,6 +85,7 @@ void PeerTable::abandon() {
   new (&mutex_) std::mutex;
   new (&by_slot_) std::map<Slot, std::shared_ptr<Peer>>;
   new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
+  new (&ended_) std::set<Slot>;
 }
 
 }  // namespace verbatim::local

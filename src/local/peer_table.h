@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "local/peer.h"
@@ -26,6 +27,8 @@ class PeerTable {
 
   // The live process that owns the slot, or null when there is none that we know of.
   std::shared_ptr<Peer> find(Slot slot) const;
+  // Whether the process that owned the slot when want() was last called for it has ended.
+  bool has_ended(Slot slot) const;
   // Sees to it that find() will answer when the slot's owner is there. Fails when nobody can be introduced.
   Status want(Slot slot);
 
@@ -55,6 +58,7 @@ class PeerTable {
   mutable std::mutex mutex_;  // guards what follows
   std::map<Slot, std::shared_ptr<Peer>> by_slot_;
   std::map<Incarnation, std::shared_ptr<Peer>> peers_;
+  std::set<Slot> ended_;
 };
 
 }  // namespace verbatim::local

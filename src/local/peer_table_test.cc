@@ -47,13 +47,26 @@ TEST_F(PeerTableTest, KnowsASlotOnlyAfterTheIntroduction) {
 }
 
 TEST_F(PeerTableTest, AsksToBeIntroducedOnlyToWhomItDoesNotKnow) {
-  EXPECT_TRUE(peers.want(kOwn).ok());
-  EXPECT_TRUE(process.wishes().empty());
   EXPECT_TRUE(peers.want(kOther).ok());
   EXPECT_EQ(process.wishes(), std::vector{kOther});
   meet_other();
   EXPECT_TRUE(peers.want(kOther).ok());
   EXPECT_EQ(process.wishes(), std::vector{kOther});
+}
+
+TEST_F(PeerTableTest, SaysThatThisProcessIsWantedByItself) {
+  EXPECT_TRUE(peers.want(kOwn).ok());
+  EXPECT_EQ(process.wishes(), std::vector{kOwn}) << "somebody must take its notices";
+}
+
+TEST_F(PeerTableTest, RemembersThatASlotsOwnerHasEndedUntilItIsWantedAnew) {
+  EXPECT_FALSE(peers.has_ended(kOther));
+  meet_other();
+  EXPECT_FALSE(peers.has_ended(kOther));
+  peers.remove(other.adapter().incarnation());
+  EXPECT_TRUE(peers.has_ended(kOther));
+  EXPECT_TRUE(peers.want(kOther).ok());
+  EXPECT_FALSE(peers.has_ended(kOther));
 }
 
 TEST_F(PeerTableTest, PassesOnThatNobodyCanBeIntroduced) {

@@ -19,8 +19,8 @@ void settle(Adapter& adapter, PeerTable& peers, const Clock& clock,
         [&] {
           if (!said && clock.now() - start > kPatience) {
             said = true;
-            log(LogLevel::warn, "waiting for process {}, which is in the middle of an operation on memory being revoked",
-                peer->pid());
+            log(LogLevel::warn,
+                "waiting for process {}, which is in the middle of an operation on memory being revoked", peer->pid());
           }
           return peer->dead();
         });

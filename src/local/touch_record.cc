@@ -23,7 +23,7 @@ TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget tar
   TouchRecord& record = records_.records_[index_];
   word_ = record.word.load(std::memory_order_relaxed) + 1;
   record.target.store(pack(target), std::memory_order_release);  // pairs with wait_for_touches
-  record.word.store(word_, std::memory_order_release);  // pairs with wait_for_touches
+  record.word.store(word_, std::memory_order_release);           // pairs with wait_for_touches
   if (light)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
@@ -51,9 +51,7 @@ void wait_for_touches(const TouchRecord* records, const std::function<bool(Touch
   }
 }
 
-bool register_membarrier() {
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-}
+bool register_membarrier() { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
 
 void heavy_fence(bool by_membarrier) {
   if (by_membarrier && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0) return;

@@ -1,19 +1,19 @@
 #include "local/touch_record.h"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
-#include <sched.h>
 
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "support/on_processor.h"
 #include "support/pause.h"
 
 namespace verbatim::local {
 namespace {
 
+using testing_support::OnProcessor;
 using testing_support::RandomPause;
 
 constexpr TouchTarget kTarget{Qpn{0x123456}, 77};
@@ -74,9 +74,10 @@ TEST_F(TouchRecordsTest, OneUserMoreThanRecordsWaitsForOneToBeFree) {
 TEST_F(TouchRecordsTest, WaitingEndsWhenTheTouchEnds) {
   std::optional<TouchRecords::Guard> guard;
   guard.emplace(records, 5, kTarget, false);
-  const int looks = looks_until_quiet([](TouchTarget) { return true; }, [&](int look) {
-    if (look == 3) guard.reset();
-  });
+  const int looks = looks_until_quiet([](TouchTarget) { return true; },
+                                      [&](int look) {
+                                        if (look == 3) guard.reset();
+                                      });
   EXPECT_EQ(looks, 4);
 }
 
@@ -107,17 +108,19 @@ TEST_F(TouchRecordsTest, ATouchThatBeganAfterTheScanHoldsNobodyUp) {
   std::optional<TouchRecords::Guard> guard;
   guard.emplace(records, 5, kTarget, false);
   // A busy requester: as soon as one touch of the target ends, the next begins in the same record.
-  const int looks = looks_until_quiet([](TouchTarget) { return true; }, [&](int) {
-    guard.reset();
-    guard.emplace(records, 5, kTarget, false);
-  });
+  const int looks = looks_until_quiet([](TouchTarget) { return true; },
+                                      [&](int) {
+                                        guard.reset();
+                                        guard.emplace(records, 5, kTarget, false);
+                                      });
   EXPECT_EQ(looks, 1);
 }
 
 TEST_F(TouchRecordsTest, WhoGivesUpStopsWaiting) {
   const TouchRecords::Guard guard(records, 5, kTarget, false);
   int looks = 0;
-  wait_for_touches(memory.get(), [](TouchTarget) { return true; }, [&] { return ++looks == 7; });
+  wait_for_touches(
+      memory.get(), [](TouchTarget) { return true; }, [&] { return ++looks == 7; });
   EXPECT_EQ(looks, 7);
 }
 
@@ -162,8 +165,8 @@ class TouchProtocol : public testing::TestWithParam<bool> {
   void settle() {
     heavy_fence(light);
     for (auto& one : memory)
-      wait_for_touches(one.get(), [](TouchTarget seen) { return seen.region_entry == kTarget.region_entry; },
-                       [] { return false; });
+      wait_for_touches(
+          one.get(), [](TouchTarget seen) { return seen.region_entry == kTarget.region_entry; }, [] { return false; });
   }
 };
 
@@ -192,26 +195,6 @@ TEST_P(TouchProtocol, NothingLandsAfterTheWithdrawnEntryHasSettled) {
   for (std::thread& requester : requesters) requester.join();
   EXPECT_EQ(landed, 0u);
 }
-
-// Keeps this thread on the n-th of the processors it may use, if there are so many, for as long as this lives.
-class OnProcessor {
- public:
-  explicit OnProcessor(int n) {
-    pthread_getaffinity_np(pthread_self(), sizeof before_, &before_);
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &before_) || n-- > 0) continue;
-      cpu_set_t one;
-      CPU_ZERO(&one);
-      CPU_SET(cpu, &one);
-      pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-      return;
-    }
-  }
-  ~OnProcessor() { pthread_setaffinity_np(pthread_self(), sizeof before_, &before_); }
-
- private:
-  cpu_set_t before_;
-};
 
 // The fences alone: both sides begin at once and look without waiting, so that what is in a store buffer counts.
 TEST_P(TouchProtocol, EitherTheRequesterSeesTheWithdrawalOrTheRevokerSeesTheTouch) {
@@ -250,7 +233,8 @@ TEST_P(TouchProtocol, EitherTheRequesterSeesTheWithdrawalOrTheRevokerSeesTheTouc
     pause(3000);
     entry.publish({});
     heavy_fence(light);
-    wait_for_touches(memory[0].get(), [](TouchTarget) { return true; }, [&] { return ++seen[round] > 0; });
+    wait_for_touches(
+        memory[0].get(), [](TouchTarget) { return true; }, [&] { return ++seen[round] > 0; });
     wait_for(touched, round);
     scanned.store(round, std::memory_order_release);
   }

@@ -30,8 +30,11 @@ struct CompletionQueueTest : testing::Test {
     return CompletionQueue::create(side.device, side.events, this, entries).take();
   }
   std::unique_ptr<QueuePair> make_source() {
-    return QueuePair::create(side.device, side.events, {.pd = *side.pd, .send_cq = *cq, .receive_cq = *cq,
-                                                        .capabilities = {.max_send_wr = 8, .max_send_sge = 1}})
+    return QueuePair::create(side.device, side.events,
+                             {.pd = *side.pd,
+                              .send_cq = *cq,
+                              .receive_cq = *cq,
+                              .capabilities = {.max_send_wr = 8, .max_send_sge = 1}})
         .take();
   }
   void push(uint64_t id, QueuePair& by) { cq->push({.work_id = id}, by, WorkQueueKind::send, id); }

@@ -81,8 +81,8 @@ Result<std::unique_ptr<MemoryRegion>> MemoryRegion::register_memory(Device& devi
     device.mrs.give_back();
     return key.status();
   }
-  log(LogLevel::trace, "MR {:#x}: {:#x}+{} access {:#x}, PD {}, {}", key.value().value, request.address,
-      request.length, request.access, pd.id().value, file ? "a file that peers can map" : "private memory");
+  log(LogLevel::trace, "MR {:#x}: {:#x}+{} access {:#x}, PD {}, {}", key.value().value, request.address, request.length,
+      request.access, pd.id().value, file ? "a file that peers can map" : "private memory");
   return std::unique_ptr<MemoryRegion>(new MemoryRegion(device, pd, std::move(file), key.value()));
 }
 

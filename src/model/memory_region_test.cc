@@ -91,9 +91,7 @@ TEST_F(MemoryRegionTest, RefusesMemoryThatIsNotThere) {
   EXPECT_EQ(error_of(8, 8, 0), EFAULT);
 }
 
-TEST_F(MemoryRegionTest, RefusesTheLastPageOfTheAddressSpace) {
-  EXPECT_EQ(error_of(UINT64_MAX - 100, 50, 0), EFAULT);
-}
+TEST_F(MemoryRegionTest, RefusesTheLastPageOfTheAddressSpace) { EXPECT_EQ(error_of(UINT64_MAX - 100, 50, 0), EFAULT); }
 
 TEST_F(MemoryRegionTest, MemoryThatCannotBeWrittenIsGoodForReadingOnly) {
   pages.forbid_writing();

@@ -31,9 +31,12 @@ CompletionOpcode completion_opcode(SendOpcode opcode) {
 
 AsyncEventType event_of(local::NoticeKind kind) {
   switch (kind) {
-    case local::NoticeKind::access_error: return AsyncEventType::queue_pair_access_error;
-    case local::NoticeKind::invalid_request: return AsyncEventType::queue_pair_request_error;
-    case local::NoticeKind::operation_error: break;
+    case local::NoticeKind::access_error:
+      return AsyncEventType::queue_pair_access_error;
+    case local::NoticeKind::invalid_request:
+      return AsyncEventType::queue_pair_request_error;
+    case local::NoticeKind::operation_error:
+      break;
   }
   return AsyncEventType::queue_pair_fatal;
 }
@@ -122,16 +125,15 @@ Status QueuePair::check_values(const QueuePairAttributes& wanted, uint32_t mask)
   using namespace attribute;
   const DeviceAttributes& limits = device_.attributes();
   const auto refuse = [&](uint32_t bit, bool valid) { return (mask & bit) && !valid; };
-  const bool refused = refuse(kPortNumber, wanted.port == model::kPort) || refuse(kPkeyIndex, wanted.pkey_index < limits.max_pkeys) ||
-                       refuse(kAccess, (wanted.access & ~kKnownAccess) == 0) ||
-                       refuse(kPathMtu, wanted.path_mtu >= PathMtu::bytes_256 && wanted.path_mtu <= PathMtu::bytes_4096) ||
-                       refuse(kDestination, wanted.destination.value < kPsnLimit) ||
-                       refuse(kTimeout, wanted.timeout < kTimerLimit) ||
-                       refuse(kMinRnrTimer, wanted.min_rnr_timer < kTimerLimit) ||
-                       refuse(kRetryCount, wanted.retry_count < kRetryLimit) ||
-                       refuse(kRnrRetry, wanted.rnr_retry < kRetryLimit) ||
-                       refuse(kInitiatorDepth, wanted.initiator_depth <= limits.max_qp_init_rd_atom) ||
-                       refuse(kResponderDepth, wanted.responder_depth <= limits.max_qp_rd_atom);
+  const bool refused =
+      refuse(kPortNumber, wanted.port == model::kPort) || refuse(kPkeyIndex, wanted.pkey_index < limits.max_pkeys) ||
+      refuse(kAccess, (wanted.access & ~kKnownAccess) == 0) ||
+      refuse(kPathMtu, wanted.path_mtu >= PathMtu::bytes_256 && wanted.path_mtu <= PathMtu::bytes_4096) ||
+      refuse(kDestination, wanted.destination.value < kPsnLimit) || refuse(kTimeout, wanted.timeout < kTimerLimit) ||
+      refuse(kMinRnrTimer, wanted.min_rnr_timer < kTimerLimit) ||
+      refuse(kRetryCount, wanted.retry_count < kRetryLimit) || refuse(kRnrRetry, wanted.rnr_retry < kRetryLimit) ||
+      refuse(kInitiatorDepth, wanted.initiator_depth <= limits.max_qp_init_rd_atom) ||
+      refuse(kResponderDepth, wanted.responder_depth <= limits.max_qp_rd_atom);
   if (refused) return {EINVAL};
   // The device has no automatic path migration.
   if (mask & kAlternatePath) return {EOPNOTSUPP};
@@ -243,13 +245,14 @@ Status QueuePair::enqueue(const SendWork& work) {
   switch (state()) {
     case QueuePairState::reset:
     case QueuePairState::init:
-    case QueuePairState::rtr: return {EINVAL};
-    default: break;
+    case QueuePairState::rtr:
+      return {EINVAL};
+    default:
+      break;
   }
   if (work.opcode != SendOpcode::rdma_write && work.opcode != SendOpcode::rdma_read) return {EOPNOTSUPP};
   if (work.sges.size() > setup_.capabilities.max_send_sge) return {EINVAL};
-  if (work.inline_data &&
-      (work.opcode == SendOpcode::rdma_read || work.length > setup_.capabilities.max_inline_data))
+  if (work.inline_data && (work.opcode == SendOpcode::rdma_read || work.length > setup_.capabilities.max_inline_data))
     return {EINVAL};
   if (sends_.full()) return {ENOMEM};
   sends_.push(work);

@@ -155,7 +155,7 @@ class QueuePair {
   const Qpn qpn_;
   EventAcknowledgement acknowledgement_;
 
-  mutable std::mutex mutex_;  // guards what follows, but for the receive queue
+  mutable std::mutex mutex_;                                  // guards what follows, but for the receive queue
   std::atomic<QueuePairState> state_{QueuePairState::reset};  // written under both locks
   QueuePairAttributes attributes_;
   local::LocalEndpoint endpoint_;

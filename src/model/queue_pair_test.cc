@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "support/on_processor.h"
+#include "support/pause.h"
 #include "support/queue_pair_ends.h"
 
 namespace verbatim::model {
@@ -249,10 +251,14 @@ TEST_F(QueuePairTest, AResetWhileAnotherThreadPollsLeavesAnEmptyQueue) {
   connect_b();
   std::atomic<bool> stop{false};
   std::thread poller([&] {
-    while (!stop.load()) poll(*a.cq);
+    const OnProcessor second(1);
+    RandomPause pause(1);
+    // Slowly, so that the reset finds it between two completions.
+    while (!stop.load()) a.cq->poll(8, [&](const Completion&) { pause(2000); });
   });
+  const OnProcessor first(0);
   int full = 0;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 3000; ++round) {
     connect_a();
     for (uint64_t id = 1; id <= 4; ++id) full += a.post(write(id)).error == ENOMEM;
     ASSERT_TRUE(modify(*a.qp, QueuePairState::reset).ok());

@@ -25,10 +25,13 @@ Process* instance = nullptr;
 
 model::InterfaceRole role_of(InterfaceKind kind) {
   switch (kind) {
-    case InterfaceKind::loopback: return model::InterfaceRole::loopback;
+    case InterfaceKind::loopback:
+      return model::InterfaceRole::loopback;
     case InterfaceKind::tunnel:
-    case InterfaceKind::bridge: return model::InterfaceRole::virtual_link;
-    case InterfaceKind::ordinary: break;
+    case InterfaceKind::bridge:
+      return model::InterfaceRole::virtual_link;
+    case InterfaceKind::ordinary:
+      break;
   }
   return model::InterfaceRole::ordinary;
 }
@@ -132,23 +135,28 @@ Result<Slot> Process::claim_slot() {
   return slot;
 }
 
-Status Process::join() {
-  if (joined_.load(std::memory_order_acquire)) return Status::success();  // pairs with the store below
+Status Process::start_engine() {
+  if (engine_.running()) return Status::success();
   std::lock_guard lock(join_mutex_);
-  if (!client_) {
-    if (Status status = local::allow_peers(local::ptrace_scope()); !status.ok())
-      log(LogLevel::warn, "peers may not reach this process's memory: {}", strerror(status.error));
+  if (!client_)
     client_ = std::make_unique<AgentClient>(
         identity_, agent_path(),
         MemberDescription{adapter_->incarnation(), describe_slots(), adapter_->segment_fd(), sizeof(local::Segment),
                           adapter_->doorbell_fd()});
-  }
+  return engine_.start(
+      *device_,
+      {{adapter_->doorbell_fd(), [this] { on_doorbell(); }}, {client_->fd(), [this] { client_->receive(*this); }}},
+      &adapter_->liveness_word());
+}
+
+Status Process::join() {
+  if (joined_.load(std::memory_order_acquire)) return Status::success();  // pairs with the store below
   // The engine first: peers judge by its liveness word from the moment they know us.
-  Status started = engine_.start(*device_,
-                                 {{adapter_->doorbell_fd(), [this] { on_doorbell(); }},
-                                  {client_->fd(), [this] { client_->receive(*this); }}},
-                                 &adapter_->liveness_word());
-  if (!started.ok()) return started;
+  if (Status status = start_engine(); !status.ok()) return status;
+  std::lock_guard lock(join_mutex_);
+  if (joined_.load(std::memory_order_relaxed)) return Status::success();
+  if (Status status = local::allow_peers(local::ptrace_scope()); !status.ok())
+    log(LogLevel::warn, "peers may not reach this process's memory: {}", strerror(status.error));
   if (Status status = client_->start(); !status.ok()) {
     log(LogLevel::warn, "no agent: {} ({})", strerror(status.error), agent_path());
     return status;
@@ -173,6 +181,8 @@ void Process::refresh() {
 }
 
 Status Process::introduce(Slot slot) {
+  // A process that talks to itself needs no agent, but somebody who takes its notices and watches its deadlines.
+  if (adapter_->owns(slot)) return start_engine();
   if (Status status = join(); !status.ok()) return status;
   client_->introduce(slot);
   return Status::success();

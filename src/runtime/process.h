@@ -34,7 +34,8 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   Result<Slot> claim_slot();
   // For the client that is about to be made: those claimed so far.
   std::vector<Slot> describe_slots();
-  // Starts the engine and becomes known to the agent, once.
+  Status start_engine();
+  // Becomes known to the agent, once.
   Status join();
 
   void refresh() override;

@@ -29,8 +29,9 @@ class LocalProcess final : public local::PeerTable::Introducer {
   explicit LocalProcess(uint16_t first_slot)
       : adapter_(local::Adapter::create([this] { return claim_slot(); }).take()),
         next_slot_(first_slot),
-        peers_(std::make_shared<local::Peer>(adapter_->view(), adapter_->incarnation(), adapter_->doorbell_fd()),
-               [this](Slot slot) { return adapter_->owns(slot); }, *this) {}
+        peers_(
+            std::make_shared<local::Peer>(adapter_->view(), adapter_->incarnation(), adapter_->doorbell_fd()),
+            [this](Slot slot) { return adapter_->owns(slot); }, *this) {}
 
   // Its death is made known to those who met it, whose views look at its memory.
   ~LocalProcess() override {

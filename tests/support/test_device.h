@@ -91,8 +91,8 @@ inline std::vector<Completion> poll(model::CompletionQueue& queue, int most = 10
 // ---- the usual way of a queue pair to RTS ----
 
 inline constexpr uint32_t kEverything = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead;
-inline constexpr uint32_t kInitMask = model::attribute::kState | model::attribute::kPkeyIndex |
-                                      model::attribute::kPortNumber | model::attribute::kAccess;
+inline constexpr uint32_t kInitMask =
+    model::attribute::kState | model::attribute::kPkeyIndex | model::attribute::kPortNumber | model::attribute::kAccess;
 inline constexpr uint32_t kRtrMask = model::attribute::kState | model::attribute::kAddress |
                                      model::attribute::kPathMtu | model::attribute::kDestination |
                                      model::attribute::kReceivePsn | model::attribute::kResponderDepth |

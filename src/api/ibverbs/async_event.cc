@@ -9,7 +9,8 @@ namespace {
 // Whose acknowledgements the event counts among; null for those of a port, which nobody waits for.
 model::EventAcknowledgement* account_of(const ibv_async_event& event) {
   switch (event.event_type) {
-    case IBV_EVENT_CQ_ERR: return &object_of(event.element.cq).impl->acknowledgement();
+    case IBV_EVENT_CQ_ERR:
+      return &object_of(event.element.cq).impl->acknowledgement();
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
@@ -17,8 +18,10 @@ model::EventAcknowledgement* account_of(const ibv_async_event& event) {
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED: return &object_of(event.element.qp).impl->acknowledgement();
-    default: return nullptr;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return &object_of(event.element.qp).impl->acknowledgement();
+    default:
+      return nullptr;
   }
 }
 

@@ -13,17 +13,17 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, size_t length, uint64_t iova,
   PdObject& domain = object_of(pd);
   ContextObject& context = object_of(pd->context);
   auto object = std::make_unique<MrObject>();
-  Result<std::unique_ptr<model::MemoryRegion>> region = model::MemoryRegion::register_memory(
-      context.device, *domain.impl,
-      {.address = reinterpret_cast<uint64_t>(address),
-       .length = length,
-       .iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova,
-       .access = access});
+  Result<std::unique_ptr<model::MemoryRegion>> region =
+      model::MemoryRegion::register_memory(context.device, *domain.impl,
+                                           {.address = reinterpret_cast<uint64_t>(address),
+                                            .length = length,
+                                            .iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova,
+                                            .access = access});
   if (!region.ok()) return fail(region.error());
   object->impl = region.take();
   const uint32_t key = object->impl->key().value;
-  object->base = {.context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key, .lkey = key,
-                  .rkey = key};
+  object->base = {
+      .context = pd->context, .pd = pd, .addr = address, .length = length, .handle = key, .lkey = key, .rkey = key};
   return &context.mrs.add(std::move(object))->base;
 }
 

@@ -103,13 +103,15 @@ ibv_qp_attr to_c(const model::QueuePairAttributes& attributes, const model::Queu
 // EINVAL for what no device could make, EOPNOTSUPP for a type that this one does not have.
 int check_type(const ibv_qp_init_attr& init) {
   switch (init.qp_type) {
-    case IBV_QPT_RC: return init.srq ? EOPNOTSUPP : 0;
+    case IBV_QPT_RC:
+      return init.srq ? EOPNOTSUPP : 0;
     case IBV_QPT_UC:
     case IBV_QPT_UD:
     case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
-    case IBV_QPT_DRIVER: return EOPNOTSUPP;
+    case IBV_QPT_DRIVER:
+      return EOPNOTSUPP;
   }
   return EINVAL;
 }
@@ -123,15 +125,15 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   if (!init->send_cq || !init->recv_cq) return fail(EINVAL);
   if (const int error = check_type(*init)) return fail(error);
   auto object = std::make_unique<QpObject>();
-  Result<std::unique_ptr<model::QueuePair>> created = model::QueuePair::create(
-      owner.device, owner.events,
-      {.type = QueuePairType::rc,
-       .pd = *object_of(pd).impl,
-       .send_cq = *object_of(init->send_cq).impl,
-       .receive_cq = *object_of(init->recv_cq).impl,
-       .capabilities = from_c(init->cap),
-       .signal_all = init->sq_sig_all != 0,
-       .handle = &object->base});
+  Result<std::unique_ptr<model::QueuePair>> created =
+      model::QueuePair::create(owner.device, owner.events,
+                               {.type = QueuePairType::rc,
+                                .pd = *object_of(pd).impl,
+                                .send_cq = *object_of(init->send_cq).impl,
+                                .receive_cq = *object_of(init->recv_cq).impl,
+                                .capabilities = from_c(init->cap),
+                                .signal_all = init->sq_sig_all != 0,
+                                .handle = &object->base});
   if (!created.ok()) return fail(created.error());
   object->impl = created.take();
   init->cap = to_c(object->impl->capabilities());
