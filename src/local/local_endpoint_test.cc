@@ -1,177 +1,24 @@
 #include "local/local_endpoint.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 
 #include <algorithm>
-#include <random>
+#include <atomic>
 #include <thread>
 #include <vector>
 
-#include "local/backing.h"
 #include "local/revocation.h"
 #include "support/fake_clock.h"
-#include "support/local_process.h"
+#include "support/local_endpoint_ends.h"
 #include "support/log_lines.h"
 #include "support/pause.h"
-#include "support/shared_memory.h"
 
 namespace verbatim::local {
 namespace {
 
-using testing_support::introduce;
-using testing_support::LocalProcess;
-using testing_support::LogLines;
-using testing_support::Pages;
-using testing_support::RandomPause;
+using namespace testing_support;
 
-constexpr uint64_t kMemory = 1024 * 1024;
-constexpr uint64_t kRegion = 512 * 1024;  // what is registered lies in the middle of the memory
-constexpr uint64_t kBefore = kMemory / 4;
-constexpr uint64_t kIova = 0x7000'0000'0123;
-constexpr uint32_t kAllAccess = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead;
-constexpr PdId kOwnPd{11}, kPeerPd{22};
-
-Gid gid(const char* text) {
-  Gid value;
-  inet_pton(AF_INET6, text, value.bytes.data());
-  return value;
-}
-const Gid kOwnGid = gid("::ffff:10.0.0.1");
-const Gid kPeerGid = gid("::ffff:10.0.0.2");
-
-bool readable(int fd) {
-  pollfd entry{fd, POLLIN, 0};
-  return poll(&entry, 1, 0) == 1;
-}
-
-// The three ways to the target's memory.
-enum class Reach { own_memory, kernel, mapping };
-
-class LocalEndpointTest : public testing::TestWithParam<Reach> {
- public:
-  LocalProcess requester{0x10};
-  LocalProcess other{0x20};
-  LocalProcess& target = GetParam() == Reach::own_memory ? requester : other;
-  Pages local{kMemory, Pages::Kind::private_memory};
-  Pages remote{kMemory, GetParam() == Reach::mapping ? Pages::Kind::shared_file : Pages::Kind::private_memory};
-  Qpn own = requester.allocate_qpn();
-  Qpn peer = target.allocate_qpn();
-  std::optional<OwnedBacking> backing;
-  MemoryKey lkey = requester.adapter().publish_region(local_region()).take();
-  MemoryKey rkey = target.adapter().publish_region(remote_region()).take();
-  QueuePairFields peer_fields{.qpn = peer,
-                              .state = static_cast<uint32_t>(QueuePairState::rts),
-                              .access = kAllAccess,
-                              .pd = kPeerPd,
-                              .peer = own,
-                              .responder_depth = 1,
-                              .own_gid = kPeerGid,
-                              .peer_gid = kOwnGid};
-  LocalEndpoint endpoint{requester.adapter(), requester.peers()};
-  std::vector<Sge> sges;
-  Verdict verdict;
-  uint64_t offset = 0;
-
-  LocalEndpointTest() {
-    requester.allocate_qpn();
-    if (GetParam() != Reach::own_memory) introduce(requester, other);
-    target.adapter().publish(peer_fields);
-    EXPECT_TRUE(endpoint.connect({own, peer, kOwnPd, kOwnGid, kPeerGid}).ok());
-    std::mt19937_64 random(42);
-    for (uint8_t& byte : local.bytes()) byte = static_cast<uint8_t>(random());
-    for (uint8_t& byte : remote.bytes()) byte = static_cast<uint8_t>(random());
-  }
-
-  RegionFields local_region() const {
-    return {.pd = kOwnPd,
-            .access = access::kLocalWrite,
-            .iova = local.address(),
-            .length = kMemory,
-            .address = local.address()};
-  }
-  RegionFields remote_region() {
-    RegionFields region{
-        .pd = kPeerPd, .access = kAllAccess, .iova = kIova, .length = kRegion, .address = remote.address() + kBefore};
-    backing = find_backing(region.address, region.length).take();
-    EXPECT_EQ(backing.has_value(), GetParam() == Reach::mapping);
-    if (backing) {
-      region.backing_fd = backing->backing().fd;
-      region.backing_device = backing->backing().device;
-      region.backing_inode = backing->backing().inode;
-      region.backing_offset = backing->backing().offset;
-    }
-    return region;
-  }
-  void republish_region(const RegionFields& region) {
-    target.adapter().withdraw_region(rkey);
-    rkey = target.adapter().publish_region(region).take();
-  }
-  void republish_lkey(const RegionFields& region) {
-    requester.adapter().withdraw_region(lkey);
-    lkey = requester.adapter().publish_region(region).take();
-  }
-
-  // One SGE over the first `length` bytes of our memory.
-  SendWork work(SendOpcode opcode, uint64_t length, uint64_t remote_offset = 0) {
-    sges = {{local.address(), static_cast<uint32_t>(length), lkey}};
-    return {.opcode = opcode, .rkey = rkey, .remote_address = kIova + remote_offset, .sges = sges, .length = length};
-  }
-  SendWork write(uint64_t length, uint64_t at = 0) { return work(SendOpcode::rdma_write, length, at); }
-  SendWork read(uint64_t length, uint64_t at = 0) { return work(SendOpcode::rdma_read, length, at); }
-
-  Advance step(const SendWork& what) {
-    verdict = {};
-    return endpoint.advance(what, offset, verdict);
-  }
-  // From the beginning to an end; how many steps it took.
-  Advance run(const SendWork& what, int* steps = nullptr) {
-    offset = 0;
-    Advance result;
-    int count = 0;
-    do {
-      result = step(what);
-      ++count;
-    } while (result == Advance::more);
-    if (steps) *steps = count;
-    return result;
-  }
-
-  void expect_failure(const SendWork& what, CompletionStatus status, Reason reason) {
-    const std::vector<uint8_t> before(remote.data(), remote.data() + kMemory);
-    EXPECT_EQ(run(what), Advance::failed);
-    EXPECT_EQ(verdict.status, status) << name(verdict.status);
-    EXPECT_EQ(verdict.reason, reason) << describe(verdict.reason).name;
-    EXPECT_EQ(offset, 0u);
-    EXPECT_TRUE(std::equal(before.begin(), before.end(), remote.data())) << "a refused operation touched memory";
-  }
-  void expect_waiting(const SendWork& what, Reason reason) {
-    EXPECT_EQ(run(what), Advance::waiting);
-    EXPECT_EQ(verdict.status, CompletionStatus::retry_exceeded);
-    EXPECT_EQ(verdict.reason, reason) << describe(verdict.reason).name;
-    EXPECT_EQ(offset, 0u);
-    EXPECT_EQ(notices(), 0u);
-  }
-  uint64_t notices() { return requester.adapter().view().notice_count(); }
-  void expect_only_notice(NoticeKind kind) {
-    ASSERT_EQ(notices(), 1u);
-    NoticeFields notice;
-    ASSERT_TRUE(requester.adapter().view().read_notice(0, notice));
-    EXPECT_EQ(notice.target, peer);
-    EXPECT_EQ(notice.source, own);
-    EXPECT_EQ(notice.kind, static_cast<uint32_t>(kind));
-    EXPECT_TRUE(readable(target.adapter().doorbell_fd()));
-  }
-  void expect_no_notice() {
-    EXPECT_EQ(notices(), 0u);
-    EXPECT_FALSE(readable(target.adapter().doorbell_fd()));
-  }
-  bool touching() {
-    const TouchRecord* records = requester.adapter().view().touch_records();
-    return std::any_of(records, records + kTouchRecords, [](const TouchRecord& r) { return r.word.load() & 1; });
-  }
-};
+class LocalEndpointTest : public LocalEndpointEnds {};
 
 // ---- what is copied ----
 
@@ -272,194 +119,6 @@ TEST_P(LocalEndpointTest, AddressesOfSgesAreInTheRegionsOwnTerms) {
   sges[0].address = 100;
   ASSERT_EQ(run(request), Advance::done);
   EXPECT_TRUE(std::equal(local.data() + 100, local.data() + 116, remote.data() + kBefore));
-}
-
-// ---- what is refused: our own side ----
-
-TEST_P(LocalEndpointTest, AnUnknownLkeyIsALocalProtectionError) {
-  SendWork request = write(8);
-  sges[0].lkey.value ^= 1;
-  expect_failure(request, CompletionStatus::local_protection_error, Reason::local_key_unknown);
-  expect_no_notice();
-}
-
-TEST_P(LocalEndpointTest, AnLkeyOfAnotherPdIsALocalProtectionError) {
-  RegionFields region = local_region();
-  region.pd = PdId{kOwnPd.value + 1};
-  republish_lkey(region);
-  expect_failure(write(8), CompletionStatus::local_protection_error, Reason::local_key_other_pd);
-  expect_no_notice();
-}
-
-TEST_P(LocalEndpointTest, AnSgeOutsideItsRegionIsALocalProtectionError) {
-  for (int64_t start : {int64_t{-1}, int64_t(kMemory) - 7, int64_t(kMemory) + 1, INT64_MAX}) {
-    SendWork request = write(8);
-    sges[0].address = local.address() + static_cast<uint64_t>(start);
-    expect_failure(request, CompletionStatus::local_protection_error, Reason::local_range);
-  }
-  expect_no_notice();
-}
-
-TEST_P(LocalEndpointTest, TheLastSgeIsCheckedBeforeTheFirstByteMoves) {
-  SendWork request = write(0);
-  sges = {{local.address(), kSliceBytes, lkey}, {local.address(), 8, MemoryKey{lkey.value ^ 1}}};
-  request.sges = sges;
-  request.length = kSliceBytes + 8;
-  expect_failure(request, CompletionStatus::local_protection_error, Reason::local_key_unknown);
-}
-
-TEST_P(LocalEndpointTest, AReadIntoMemoryWithoutLocalWriteIsALocalProtectionError) {
-  RegionFields region = local_region();
-  region.access = 0;
-  republish_lkey(region);
-  expect_failure(read(8), CompletionStatus::local_protection_error, Reason::local_no_write_access);
-  expect_no_notice();
-  EXPECT_EQ(run(write(8)), Advance::done) << "a write only reads it";
-}
-
-TEST_P(LocalEndpointTest, AnSgeOfNoBytesIsNotLookedAt) {
-  SendWork request = write(8);
-  sges.push_back({0xdead, 0, MemoryKey{0xbad}});
-  request.sges = sges;
-  EXPECT_EQ(run(request), Advance::done);
-}
-
-TEST_P(LocalEndpointTest, OurErrorComesBeforeWaitingForThePeer) {
-  peer_fields.state = static_cast<uint32_t>(QueuePairState::init);
-  target.adapter().publish(peer_fields);
-  SendWork request = write(8);
-  sges[0].lkey.value ^= 1;
-  expect_failure(request, CompletionStatus::local_protection_error, Reason::local_key_unknown);
-}
-
-TEST_P(LocalEndpointTest, MemoryOfOursThatIsGoneIsALocalProtectionError) {
-  const SendWork request = write(8);
-  local.vanish();
-  expect_failure(request, CompletionStatus::local_protection_error, Reason::local_memory_gone);
-  expect_no_notice();
-}
-
-TEST_P(LocalEndpointTest, AReadIntoMemoryThatIsGoneIsALocalProtectionError) {
-  const SendWork request = read(8);
-  local.forbid_writing();
-  expect_failure(request, CompletionStatus::local_protection_error, Reason::local_memory_gone);
-  expect_no_notice();
-}
-
-// ---- what is refused: the target's side ----
-
-TEST_P(LocalEndpointTest, AnUnknownRkeyIsARemoteAccessError) {
-  SendWork request = write(8);
-  request.rkey.value ^= 1;
-  expect_failure(request, CompletionStatus::remote_access_error, Reason::remote_key_unknown);
-  expect_only_notice(NoticeKind::access_error);
-}
-
-TEST_P(LocalEndpointTest, AWithdrawnRkeyIsARemoteAccessError) {
-  ASSERT_EQ(run(write(8)), Advance::done);
-  target.adapter().withdraw_region(rkey);
-  expect_failure(write(8), CompletionStatus::remote_access_error, Reason::remote_key_unknown);
-}
-
-TEST_P(LocalEndpointTest, ARegionWithdrawnBetweenSlicesEndsTheMessageThere) {
-  const SendWork request = write(2 * kSliceBytes);
-  ASSERT_EQ(step(request), Advance::more);
-  target.adapter().withdraw_region(rkey);
-  EXPECT_EQ(step(request), Advance::failed);
-  EXPECT_EQ(verdict.reason, Reason::remote_key_unknown);
-  EXPECT_EQ(offset, kSliceBytes);
-}
-
-TEST_P(LocalEndpointTest, ARegionOfAnotherPdIsARemoteAccessError) {
-  RegionFields region = remote_region();
-  region.pd = PdId{kPeerPd.value + 1};
-  republish_region(region);
-  expect_failure(write(8), CompletionStatus::remote_access_error, Reason::remote_key_other_pd);
-  expect_only_notice(NoticeKind::access_error);
-}
-
-TEST_P(LocalEndpointTest, ARegionGrantsReadsAndWritesApart) {
-  RegionFields region = remote_region();
-  region.access = access::kLocalWrite | access::kRemoteRead;
-  republish_region(region);
-  EXPECT_EQ(run(read(8)), Advance::done);
-  expect_failure(write(8), CompletionStatus::remote_access_error, Reason::remote_no_access);
-  expect_only_notice(NoticeKind::access_error);
-  region.access = access::kLocalWrite | access::kRemoteWrite;
-  republish_region(region);
-  EXPECT_EQ(run(write(8)), Advance::done);
-  expect_failure(read(8), CompletionStatus::remote_access_error, Reason::remote_no_access);
-}
-
-TEST_P(LocalEndpointTest, OutsideTheRegionIsARemoteAccessError) {
-  const uint64_t starts[] = {kIova - 1, kIova + kRegion - 7, kIova + kRegion + 1, kIova - kBefore, 0, UINT64_MAX - 3};
-  for (SendOpcode opcode : {SendOpcode::rdma_write, SendOpcode::rdma_read})
-    for (uint64_t start : starts) {
-      SendWork request = work(opcode, 8);
-      request.remote_address = start;
-      expect_failure(request, CompletionStatus::remote_access_error, Reason::remote_range);
-    }
-  EXPECT_EQ(notices(), 2 * std::size(starts));
-}
-
-TEST_P(LocalEndpointTest, AMessageThatEndsOutsideFailsBeforeItsFirstSlice) {
-  expect_failure(write(3 * kSliceBytes, kRegion - 3 * kSliceBytes + 1), CompletionStatus::remote_access_error,
-                 Reason::remote_range);
-}
-
-TEST_P(LocalEndpointTest, AMessageOfNoBytesNeedsNoRegion) {
-  SendWork request = write(0);
-  request.rkey = MemoryKey{0xdeadbeef};
-  EXPECT_EQ(run(request), Advance::done);
-  expect_no_notice();
-}
-
-TEST_P(LocalEndpointTest, AnOperationThatIsOffAtTheQueuePairIsAnInvalidRequest) {
-  peer_fields.access = access::kRemoteRead;
-  target.adapter().publish(peer_fields);
-  expect_failure(write(8), CompletionStatus::remote_invalid_request, Reason::remote_operation_off);
-  expect_only_notice(NoticeKind::invalid_request);
-  expect_failure(write(0), CompletionStatus::remote_invalid_request, Reason::remote_operation_off);
-  EXPECT_EQ(run(read(8)), Advance::done);
-  peer_fields.access = access::kRemoteWrite;
-  target.adapter().publish(peer_fields);
-  expect_failure(read(8), CompletionStatus::remote_invalid_request, Reason::remote_operation_off);
-  EXPECT_EQ(run(write(8)), Advance::done);
-}
-
-TEST_P(LocalEndpointTest, AReadOfAPeerWithoutReadDepthIsAnInvalidRequest) {
-  peer_fields.responder_depth = 0;
-  target.adapter().publish(peer_fields);
-  expect_failure(read(8), CompletionStatus::remote_invalid_request, Reason::remote_no_read_depth);
-  expect_only_notice(NoticeKind::invalid_request);
-  EXPECT_EQ(run(write(8)), Advance::done);
-}
-
-TEST_P(LocalEndpointTest, TheQueuePairIsJudgedBeforeTheKey) {
-  peer_fields.access = 0;
-  target.adapter().publish(peer_fields);
-  SendWork request = write(8);
-  request.rkey.value ^= 1;
-  expect_failure(request, CompletionStatus::remote_invalid_request, Reason::remote_operation_off);
-}
-
-TEST_P(LocalEndpointTest, MemoryOfTheTargetThatIsGoneIsARemoteOperationError) {
-  const SendWork request = write(8);
-  remote.vanish();
-  EXPECT_EQ(run(request), Advance::failed);
-  EXPECT_EQ(verdict.status, CompletionStatus::remote_operation_error);
-  EXPECT_EQ(verdict.reason, Reason::remote_memory_gone);
-  expect_only_notice(NoticeKind::operation_error);
-  EXPECT_FALSE(touching());
-}
-
-TEST_P(LocalEndpointTest, AReadOfMemoryThatIsGoneIsARemoteOperationError) {
-  const SendWork request = read(kSliceBytes);
-  remote.vanish();
-  EXPECT_EQ(run(request), Advance::failed);
-  EXPECT_EQ(verdict.status, CompletionStatus::remote_operation_error);
-  EXPECT_EQ(verdict.reason, Reason::remote_memory_gone);
-  expect_only_notice(NoticeKind::operation_error);
 }
 
 // ---- what waits ----
@@ -581,19 +240,7 @@ TEST_P(LocalEndpointTest, NothingLandsAfterTheRegionHasSettled) {
   EXPECT_EQ(landed, 0u);
 }
 
-std::string name_of(const testing::TestParamInfo<Reach>& info) {
-  switch (info.param) {
-    case Reach::own_memory:
-      return "InProcess";
-    case Reach::kernel:
-      return "ByProcessVm";
-    case Reach::mapping:
-      break;
-  }
-  return "Mapped";
-}
-INSTANTIATE_TEST_SUITE_P(, LocalEndpointTest, testing::Values(Reach::own_memory, Reach::kernel, Reach::mapping),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(, LocalEndpointTest, every_reach(), name_of);
 
 // ---- finding the peer ----
 

@@ -76,6 +76,7 @@ TEST_F(QueuePairErrors, AReadWithoutInitiatorDepthIsAnOperationError) {
 }
 
 TEST_F(QueuePairErrors, ABrokenCompletionQueueEndsItsQueuePairs) {
+  a.qp.reset();
   a.cq = a.side.make_cq(2);
   a.qp = a.make_qp();
   connect_both();

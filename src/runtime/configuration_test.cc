@@ -84,7 +84,7 @@ TEST(Configuration, NumbersItDoesNotUnderstandAreLeftOutAndComplainedAbout) {
 }
 
 TEST(Configuration, AnEmptyValueIsTheDefaultWithoutComplaint) {
-  const Configuration configuration = read({"VERBATIM_LOG=", "VERBATIM_TRUST=", "VERBATIM_VENDOR_ID="});
+  const Configuration configuration = read({"VERBATIM_LOG=", "VERBATIM_VENDOR_ID="});
   EXPECT_EQ(configuration.log_level, LogLevel::off);
   EXPECT_THAT(configuration.complaints, IsEmpty());
 }
