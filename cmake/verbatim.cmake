@@ -21,7 +21,9 @@ target_compile_definitions(verbatim_flags INTERFACE _GNU_SOURCE)
 target_link_libraries(verbatim_flags INTERFACE Threads::Threads)
 
 if(VERBATIM_SANITIZER STREQUAL "address")
-  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # enum: a C program may put any number into an enum that it hands us. function: C calls us by C's types.
+  set(sanitize -fsanitize=address,undefined -fno-sanitize=enum -fno-sanitize-recover=all -fno-omit-frame-pointer
+    $<$<CXX_COMPILER_ID:Clang>:-fno-sanitize=function>)
 elseif(VERBATIM_SANITIZER STREQUAL "thread")
   set(sanitize -fsanitize=thread -fno-omit-frame-pointer)
 elseif(VERBATIM_SANITIZER)

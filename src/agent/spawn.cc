@@ -12,6 +12,8 @@
 
 #include <cerrno>
 
+#include "base/sanitizer.h"
+
 namespace verbatim::agent {
 namespace {
 
@@ -21,13 +23,6 @@ constexpr int kBacklog = 128;
 // The new process runs in our memory, on a stack of its own, while this thread waits (clone(2)). It must touch nothing
 // that outlives it but `error`, so it makes bare system calls, and is not instrumented: a sanitizer would take what it
 // does for deeds of the waiting thread.
-#if defined(__SANITIZE_THREAD__)
-#define VERBATIM_THREAD_SANITIZER
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define VERBATIM_THREAD_SANITIZER
-#endif
-#endif
 #ifdef VERBATIM_THREAD_SANITIZER
 // It takes a clone for a fork, and would do the child's part of one in the memory that we share.
 constexpr int kCloneFlags = CLONE_VFORK;

@@ -16,16 +16,17 @@
 #include <vector>
 
 #include "base/guarded_copy.h"
+#include "base/sanitizer.h"
 
 namespace verbatim {
 namespace {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(VERBATIM_THREAD_SANITIZER)
 constexpr bool kOwnMasks = true;  // ThreadSanitizer runs every handler with all signals blocked
 #else
 constexpr bool kOwnMasks = false;
 #endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(VERBATIM_ADDRESS_SANITIZER) || defined(VERBATIM_THREAD_SANITIZER)
 constexpr bool kSanitized = true;  // the sanitizer's own handler is what was installed before: it reports and exits
 #else
 constexpr bool kSanitized = false;
