@@ -21,7 +21,7 @@ constexpr size_t kStackSize = 64 * 1024;
 constexpr int kBacklog = 128;
 
 // The new process runs in our memory, on a stack of its own, while this thread waits (clone(2)). It must touch nothing
-// that outlives it but `error`, so it makes bare system calls, and is not instrumented: a sanitizer would take what it
+// that outlives it but `*error`, so it makes bare system calls, and is not instrumented: a sanitizer would take what it
 // does for deeds of the waiting thread.
 #ifdef VERBATIM_THREAD_SANITIZER
 // It takes a clone for a fork, and would do the child's part of one in the memory that we share.
@@ -38,11 +38,11 @@ struct Plan {
   char* const* arguments;
   char* const* environment;
   char* second_stack_top;
-  int error;  // set by the new processes, read when they are gone or have become the program
+  int* error;  // in shared memory: set by the new processes, read when they are gone or have become the program
 };
 
 VERBATIM_IN_CLONE int give_up(Plan* plan) {
-  plan->error = errno;
+  *plan->error = errno;
   return 1;
 }
 
@@ -78,16 +78,17 @@ VERBATIM_IN_CLONE int open_and_start(void* argument) {
 
 #undef VERBATIM_IN_CLONE
 
-class Stack {
+class Pages {
  public:
-  Stack()
-      : base_(::mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {}
-  ~Stack() {
+  explicit Pages(int sharing)
+      : base_(::mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0)) {}
+  ~Pages() {
     if (valid()) ::munmap(base_, kStackSize);
   }
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
   bool valid() const { return base_ != MAP_FAILED; }
+  void* bottom() const { return base_; }
   char* top() const { return static_cast<char*>(base_) + kStackSize; }
 
  private:
@@ -127,22 +128,24 @@ std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
 
 Status spawn_listening(const AbstractName& name, const std::string& path, const std::vector<std::string>& arguments,
                        const std::vector<std::string>& environment) {
-  const Stack first, second;
-  if (!first.valid() || !second.valid()) return {ENOMEM};
+  const Pages first(MAP_PRIVATE | MAP_STACK), second(MAP_PRIVATE | MAP_STACK), outcome(MAP_SHARED);
+  if (!first.valid() || !second.valid() || !outcome.valid()) return {ENOMEM};
   const std::vector<char*> argument_pointers = pointers_to(arguments);
   const std::vector<char*> environment_pointers = pointers_to(environment);
-  Plan plan{&name, path.c_str(), argument_pointers.data(), environment_pointers.data(), second.top(), 0};
+  Plan plan{&name,
+            path.c_str(),
+            argument_pointers.data(),
+            environment_pointers.data(),
+            second.top(),
+            static_cast<int*>(outcome.bottom())};
 
   const Undisturbed undisturbed;
   // Exit signal 0: its end is not announced, and only a wait that asks for such children (__WALL) finds it.
   const pid_t child = ::clone(open_and_start, first.top(), kCloneFlags, &plan);
   if (child < 0) return {errno};
-  int status = 0;
-  while (::waitpid(child, &status, __WALL) < 0 && errno == EINTR) {
+  while (::waitpid(child, nullptr, __WALL) < 0 && errno == EINTR) {
   }
-  // Without shared memory only the status tells of a failure, and not of which.
-  if (plan.error == 0 && status != 0) return {EAGAIN};
-  return {plan.error};
+  return {*plan.error};
 }
 
 }  // namespace verbatim::agent
