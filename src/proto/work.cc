@@ -9,11 +9,33 @@ std::string_view name(QueuePairState state) {
 }
 
 std::string_view name(SendOpcode opcode) {
-  constexpr std::string_view kNames[] = {"RDMA_WRITE",          "RDMA_WRITE_WITH_IMM", "SEND",
-                                         "SEND_WITH_IMM",       "RDMA_READ",           "ATOMIC_CMP_AND_SWP",
-                                         "ATOMIC_FETCH_AND_ADD"};
-  const auto index = static_cast<size_t>(opcode);
-  return index < std::size(kNames) ? kNames[index] : "an unknown opcode";
+  switch (opcode) {
+    case SendOpcode::rdma_write:
+      return "RDMA_WRITE";
+    case SendOpcode::rdma_write_with_imm:
+      return "RDMA_WRITE_WITH_IMM";
+    case SendOpcode::send:
+      return "SEND";
+    case SendOpcode::send_with_imm:
+      return "SEND_WITH_IMM";
+    case SendOpcode::rdma_read:
+      return "RDMA_READ";
+    case SendOpcode::atomic_compare_swap:
+      return "ATOMIC_CMP_AND_SWP";
+    case SendOpcode::atomic_fetch_add:
+      return "ATOMIC_FETCH_AND_ADD";
+    case SendOpcode::local_invalidate:
+      return "LOCAL_INV";
+    case SendOpcode::bind_window:
+      return "BIND_MW";
+    case SendOpcode::send_with_invalidate:
+      return "SEND_WITH_INV";
+    case SendOpcode::flush:
+      return "FLUSH";
+    case SendOpcode::atomic_write:
+      return "ATOMIC_WRITE";
+  }
+  return "an unknown opcode";
 }
 
 std::string_view name(CompletionStatus status) {
@@ -28,6 +50,8 @@ std::string_view name(CompletionStatus status) {
       return "LOC_PROT_ERR";
     case CompletionStatus::flushed:
       return "WR_FLUSH_ERR";
+    case CompletionStatus::window_bind_error:
+      return "MW_BIND_ERR";
     case CompletionStatus::remote_invalid_request:
       return "REM_INV_REQ_ERR";
     case CompletionStatus::remote_access_error:
@@ -36,6 +60,8 @@ std::string_view name(CompletionStatus status) {
       return "REM_OP_ERR";
     case CompletionStatus::retry_exceeded:
       return "RETRY_EXC_ERR";
+    case CompletionStatus::receiver_not_ready_exceeded:
+      return "RNR_RETRY_EXC_ERR";
   }
   return "an unknown status";
 }
