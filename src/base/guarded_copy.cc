@@ -14,8 +14,10 @@
 namespace verbatim {
 
 extern "C" {
-// Labels in guarded_copy_*.S: the instruction after the last one that may be resumed, and where it resumes.
+// Labels in guarded_*.S: around the instructions that may be resumed, and where they resume.
 [[gnu::visibility("hidden")]] extern const char verbatim_guarded_copy_end[];
+[[gnu::visibility("hidden")]] extern const char verbatim_guarded_atomic[];
+[[gnu::visibility("hidden")]] extern const char verbatim_guarded_atomic_end[];
 [[gnu::visibility("hidden")]] extern const char verbatim_guarded_copy_fixup[];
 }
 
@@ -37,7 +39,8 @@ constinit Chain chains[] = {{.signal = SIGSEGV}, {.signal = SIGBUS}};
 
 void on_signal(int signal, siginfo_t* info, void* context);
 bool is_fault(int signal, const siginfo_t& info);
-bool resume_copy(const siginfo_t& info, ucontext_t& context);
+bool is_guarded(uintptr_t pc);
+bool resume(const siginfo_t& info, ucontext_t& context);
 void pass_on(Previous& previous, int signal, siginfo_t* info, void* context);
 void die_by_default(int signal, siginfo_t* info);
 
@@ -86,7 +89,7 @@ Status install_all() {
 }
 
 void on_signal(int signal, siginfo_t* info, void* context) {
-  if (is_fault(signal, *info) && resume_copy(*info, *static_cast<ucontext_t*>(context))) return;
+  if (is_fault(signal, *info) && resume(*info, *static_cast<ucontext_t*>(context))) return;
   Chain& chain = signal == SIGSEGV ? chains[0] : chains[1];
   pass_on(*chain.current.load(std::memory_order_acquire), signal, info, context);
 }
@@ -97,11 +100,15 @@ bool is_fault(int signal, const siginfo_t& info) {
   return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-bool resume_copy(const siginfo_t& info, ucontext_t& context) {
-  const auto begin = reinterpret_cast<uintptr_t>(&guarded_copy_internal::verbatim_guarded_copy);
-  const auto end = reinterpret_cast<uintptr_t>(verbatim_guarded_copy_end);
-  const auto fixup = reinterpret_cast<uintptr_t>(verbatim_guarded_copy_fixup);
-  const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
+bool is_guarded(uintptr_t pc) {
+  const auto copy = reinterpret_cast<uintptr_t>(&guarded_copy_internal::verbatim_guarded_copy);
+  const auto copy_end = reinterpret_cast<uintptr_t>(verbatim_guarded_copy_end);
+  const auto atomic = reinterpret_cast<uintptr_t>(verbatim_guarded_atomic);
+  const auto atomic_end = reinterpret_cast<uintptr_t>(verbatim_guarded_atomic_end);
+  return (pc >= copy && pc < copy_end) || (pc >= atomic && pc < atomic_end);
+}
+
+bool resume(const siginfo_t& info, ucontext_t& context) {
 #if defined(__x86_64__)
   auto& pc = context.uc_mcontext.gregs[REG_RIP];
   auto& second_result = context.uc_mcontext.gregs[REG_RDX];
@@ -109,8 +116,9 @@ bool resume_copy(const siginfo_t& info, ucontext_t& context) {
   auto& pc = context.uc_mcontext.pc;
   auto& second_result = context.uc_mcontext.regs[1];
 #endif
-  const auto faulting = static_cast<uintptr_t>(pc);
-  if (faulting < begin || faulting >= end) return false;
+  if (!is_guarded(static_cast<uintptr_t>(pc))) return false;
+  const auto fixup = reinterpret_cast<uintptr_t>(verbatim_guarded_copy_fixup);
+  const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
   pc = static_cast<std::remove_reference_t<decltype(pc)>>(fixup);
   second_result = static_cast<std::remove_reference_t<decltype(second_result)>>(address);
   return true;

@@ -16,9 +16,10 @@ struct CopyFault {
   const void* address = nullptr;
 };
 
-// Installs the SIGSEGV and SIGBUS handlers that a guarded copy needs. They resume a faulting copy and hand every other
-// signal to whatever was installed before, with its mask, flags, stack and arguments. Called before the first mapping
-// of memory that is not ours. Idempotent; any thread. Fails with the errno of sigaction.
+// Installs the SIGSEGV and SIGBUS handlers that a guarded copy or atomic (guarded_atomic.h) needs. They resume it when it
+// faults and hand every other signal to whatever was installed before, with its mask, flags, stack and arguments.
+// Called before the first mapping of memory that is not ours. Idempotent; any thread. Fails with the errno of
+// sigaction.
 //
 // A program that installs a handler of its own later, and does not call the one it replaced, takes the guard away.
 Status install_guard();
