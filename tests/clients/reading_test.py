@@ -2,6 +2,7 @@
 import unittest
 
 from perftest import options_in, rows_in
+from pyverbs_suite import Outcome, outcomes_in, problems_of, skips_in
 
 BANDWIDTH = """\
  Dual-port       : OFF          Device         : verbatim0
@@ -30,6 +31,18 @@ HELP = """\
   -l, --post_list=<list size>
  Post list of send WQEs of <list size> size (instead of single post)
       --mmap=file  Use an mmap'd file, not like -q, --qp
+"""
+
+SKIPS = """\
+| promise | test |
+|---|---|
+| `test_other.*` | nothing |
+
+| skipped test | the suite says | because |
+|---|---|---|
+| `test_a.Case.*raw*` | Raw is | we say so |
+
+| `test_late.*` | not in the table | |
 """
 
 
@@ -70,6 +83,29 @@ class Tables(unittest.TestCase):
 class Help(unittest.TestCase):
     def test_only_the_start_of_a_line_names_an_option(self):
         self.assertEqual(options_in(HELP), {"-a", "--all", "-l", "--post_list", "--mmap"})
+
+
+class PyverbsSuite(unittest.TestCase):
+    def test_only_the_table_of_skips_is_read_as_one(self):
+        skip, = skips_in(SKIPS)
+        self.assertTrue(skip.covers("test_a.Case.test_raw_qp", "Raw is not supported"))
+        self.assertFalse(skip.covers("test_a.Case.test_raw_qp", "Something else"))
+        self.assertFalse(skip.covers("test_b.Case.test_raw_qp", "Raw is not supported"))
+        self.assertFalse(skip.covers("test_aXCase.test_raw_qp", "Raw is not supported"))
+
+    def test_the_last_word_on_a_test_counts(self):
+        lines = ['{"test": "tests.test_a.C.f", "outcome": "started", "detail": ""}',
+                 '{"test": "tests.test_a.C.f", "outcome": "passed", "detail": ""}',
+                 '{"test": "tests.test_a.C.g", "outcome": "started", "detail": ""}']
+        self.assertEqual([each[:2] for each in outcomes_in(lines)],
+                         [("test_a.C.f", "passed"), ("test_a.C.g", "started")])
+
+    def test_only_what_passed_or_is_rightly_skipped_is_no_problem(self):
+        outcomes = [Outcome("test_a.Case.test_raw", "skipped", "Raw is not supported"), Outcome("a", "passed", ""),
+                    Outcome("test_a.Case.test_raw", "skipped", "no time"), Outcome("c", "started", ""),
+                    Outcome("d", "failed", "because")]
+        self.assertEqual(problems_of(outcomes, skips_in(SKIPS)),
+                         ["test_a.Case.test_raw was skipped: no time", "c did not end", "d failed\nbecause"])
 
 
 if __name__ == "__main__":
