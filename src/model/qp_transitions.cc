@@ -1,6 +1,7 @@
 #include "model/qp_transitions.h"
 
 #include <cerrno>
+#include <span>
 
 namespace verbatim::model {
 namespace {
@@ -15,10 +16,14 @@ struct Row {
   uint32_t optional;
 };
 
-// RC. To RESET and to ERR any state goes, with nothing.
+// To RESET and to ERR any state goes, with nothing; no table has these rows. A transition that is not there is not
+// allowed. SQE is entered by a failing request only, and only where a lost message breaks no promise: UC and UD.
+
+constexpr uint32_t kPort = kPkeyIndex | kPortNumber;
+
 constexpr Row kReliableConnected[] = {
-    {reset, init, kPkeyIndex | kPortNumber | kAccess, 0},
-    {init, init, 0, kPkeyIndex | kPortNumber | kAccess},
+    {reset, init, kPort | kAccess, 0},
+    {init, init, 0, kPort | kAccess},
     {init, rtr, kAddress | kPathMtu | kDestination | kReceivePsn | kResponderDepth | kMinRnrTimer,
      kAlternatePath | kAccess | kPkeyIndex},
     {rtr, rts, kTimeout | kRetryCount | kRnrRetry | kSendPsn | kInitiatorDepth,
@@ -31,13 +36,78 @@ constexpr Row kReliableConnected[] = {
     {sqd, rts, 0, kCurrentState | kAccess | kAlternatePath | kMinRnrTimer | kPathMigration},
 };
 
+constexpr Row kUnreliableConnected[] = {
+    {reset, init, kPort | kAccess, 0},
+    {init, init, 0, kPort | kAccess},
+    {init, rtr, kAddress | kPathMtu | kDestination | kReceivePsn, kAlternatePath | kAccess | kPkeyIndex},
+    {rtr, rts, kSendPsn, kCurrentState | kAccess | kAlternatePath | kPathMigration},
+    {rts, rts, 0, kCurrentState | kAccess | kAlternatePath | kPathMigration},
+    {rts, sqd, 0, kSqdNotify},
+    {sqd, sqd, 0, kAddress | kAlternatePath | kAccess | kPkeyIndex | kPathMigration},
+    {sqd, rts, 0, kCurrentState | kAccess | kAlternatePath | kPathMigration},
+    {sqe, rts, 0, kCurrentState | kAccess},
+};
+
+constexpr Row kUnreliableDatagram[] = {
+    {reset, init, kPort | kQkey, 0},      {init, init, 0, kPort | kQkey},
+    {init, rtr, 0, kPkeyIndex | kQkey},   {rtr, rts, kSendPsn, kCurrentState | kQkey},
+    {rts, rts, 0, kCurrentState | kQkey}, {rts, sqd, 0, kSqdNotify},
+    {sqd, sqd, 0, kPkeyIndex | kQkey},    {sqd, rts, 0, kCurrentState | kQkey},
+    {sqe, rts, 0, kCurrentState | kQkey},
+};
+
+// Only sends, so it answers no READ and is nobody's slow receiver.
+constexpr Row kExtendedSend[] = {
+    {reset, init, kPort | kAccess, 0},
+    {init, init, 0, kPort | kAccess},
+    {init, rtr, kAddress | kPathMtu | kDestination | kReceivePsn, kAlternatePath | kAccess | kPkeyIndex},
+    {rtr, rts, kTimeout | kRetryCount | kRnrRetry | kSendPsn | kInitiatorDepth,
+     kCurrentState | kAccess | kAlternatePath | kPathMigration},
+    {rts, rts, 0, kCurrentState | kAccess | kAlternatePath | kPathMigration},
+    {rts, sqd, 0, kSqdNotify},
+    {sqd, sqd, 0,
+     kAddress | kTimeout | kRetryCount | kRnrRetry | kInitiatorDepth | kAlternatePath | kAccess | kPkeyIndex |
+         kPathMigration | kPortNumber},
+    {sqd, rts, 0, kCurrentState | kAccess | kAlternatePath | kPathMigration},
+};
+
+// Only receives, so it retries nothing.
+constexpr Row kExtendedReceive[] = {
+    {reset, init, kPort | kAccess, 0},
+    {init, init, 0, kPort | kAccess},
+    {init, rtr, kAddress | kPathMtu | kDestination | kReceivePsn | kResponderDepth | kMinRnrTimer,
+     kAlternatePath | kAccess | kPkeyIndex},
+    {rtr, rts, kTimeout | kSendPsn, kCurrentState | kAccess | kAlternatePath | kMinRnrTimer | kPathMigration},
+    {rts, rts, 0, kCurrentState | kAccess | kAlternatePath | kMinRnrTimer | kPathMigration},
+    {rts, sqd, 0, kSqdNotify},
+    {sqd, sqd, 0,
+     kAddress | kTimeout | kResponderDepth | kAlternatePath | kAccess | kPkeyIndex | kMinRnrTimer | kPathMigration |
+         kPortNumber},
+    {sqd, rts, 0, kCurrentState | kAccess | kAlternatePath | kMinRnrTimer | kPathMigration},
+};
+
+std::span<const Row> rows_of(QueuePairType type) {
+  switch (type) {
+    case QueuePairType::rc:
+      return kReliableConnected;
+    case QueuePairType::uc:
+      return kUnreliableConnected;
+    case QueuePairType::ud:
+      return kUnreliableDatagram;
+    case QueuePairType::xrc_send:
+      return kExtendedSend;
+    case QueuePairType::xrc_receive:
+      return kExtendedReceive;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status check_transition(QueuePairType type, QueuePairState from, QueuePairState to, uint32_t mask) {
   mask &= ~kState;
   if (to == reset || to == err) return mask == 0 || mask == kCurrentState ? Status::success() : Status{EINVAL};
-  if (type != QueuePairType::rc) return {EINVAL};
-  for (const Row& row : kReliableConnected) {
+  for (const Row& row : rows_of(type)) {
     if (row.from != from || row.to != to) continue;
     const bool complete = (mask & row.required) == row.required;
     const bool allowed = (mask & ~(row.required | row.optional)) == 0;
