@@ -1,6 +1,7 @@
 // The vocabulary of numbers that must not be mixed up. Plain values: copyable, thread-safe, no ownership.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -46,6 +47,12 @@ struct Gid {
   std::array<uint8_t, 16> bytes{};
   auto operator<=>(const Gid&) const = default;
   constexpr bool is_zero() const { return *this == Gid{}; }
+  constexpr bool is_ipv4_mapped() const {
+    constexpr std::array<uint8_t, 12> kPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::equal(kPrefix.begin(), kPrefix.end(), bytes.begin());
+  }
+  // The address of a group: ff00::/8 (RFC 4291 2.7), or an IPv4-mapped one of 224.0.0.0/4.
+  constexpr bool is_multicast() const { return bytes[0] == 0xff || (is_ipv4_mapped() && bytes[12] >> 4 == 0xe); }
   uint64_t word(int half) const {
     uint64_t value;
     std::memcpy(&value, bytes.data() + 8 * half, 8);

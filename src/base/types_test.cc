@@ -42,6 +42,31 @@ TEST(Gid, PrintsAsInetNtopDoes) {
   EXPECT_EQ(gid.text(), "2001:db8:ffff:eeee:dddd:cccc:bbbb:aaaa") << "the longest text";
 }
 
+TEST(Gid, KnowsIpv4AddressesAndGroups) {
+  struct Row {
+    const char* text;
+    bool ipv4, multicast;
+  };
+  constexpr Row kRows[] = {
+      {"::ffff:10.0.0.1", true, false},
+      {"::ffff:223.255.255.255", true, false},
+      {"::ffff:224.0.0.0", true, true},
+      {"::ffff:239.255.255.255", true, true},
+      {"::ffff:240.0.0.0", true, false},
+      {"::ff00:224.0.0.1", false, false},
+      {"ff0e::ffff:239.1.2.3", false, true},
+      {"ff02::1", false, true},
+      {"fe80::1", false, false},
+      {"::", false, false},
+  };
+  for (const Row& row : kRows) {
+    Gid gid;
+    ASSERT_EQ(inet_pton(AF_INET6, row.text, gid.bytes.data()), 1) << row.text;
+    EXPECT_EQ(gid.is_ipv4_mapped(), row.ipv4) << row.text;
+    EXPECT_EQ(gid.is_multicast(), row.multicast) << row.text;
+  }
+}
+
 TEST(Gid, WordsAreItsHalvesInMemoryOrder) {
   Gid gid;
   for (size_t i = 0; i < gid.bytes.size(); ++i) gid.bytes[i] = static_cast<uint8_t>(i + 1);

@@ -1,7 +1,6 @@
 #include "model/gid_table.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <tuple>
 
@@ -11,16 +10,11 @@ namespace {
 // Loopback carries any packet that a process on this host sends to another.
 constexpr uint32_t kDerivedMtu = 65536;
 
-bool is_ipv4_mapped(const Gid& gid) {
-  static constexpr std::array<uint8_t, 12> kPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  return std::equal(kPrefix.begin(), kPrefix.end(), gid.bytes.begin());
-}
-
 bool is_link_local(const Gid& gid) { return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80; }
 
 // Within an interface: what reaches farthest with the least set-up first, so that GID 0 is a good default.
 int rank_of_address(const Gid& gid) {
-  if (is_ipv4_mapped(gid)) return 0;
+  if (gid.is_ipv4_mapped()) return 0;
   return is_link_local(gid) ? 2 : 1;
 }
 

@@ -1,10 +1,14 @@
 #include "api/ibverbs/reply_path.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
+
+#include "proto/datagram_header.h"
 
 namespace verbatim::api {
 namespace {
@@ -36,6 +40,14 @@ Bytes ipv4_header() {
   std::ranges::copy(header, bytes.begin() + 20);
   return bytes;
 }
+
+Gid ipv6(const char* text) {
+  Gid gid;
+  EXPECT_EQ(inet_pton(AF_INET6, text, gid.bytes.data()), 1) << text;
+  return gid;
+}
+
+Gid ipv4(const std::string& text) { return ipv6(("::ffff:" + text).c_str()); }
 
 TEST(ReplyPath, ReadsAnIpv6Header) {
   const std::optional<ReplyPath> path = reply_path(ipv6_header());
@@ -76,6 +88,25 @@ TEST(ReplyPath, BytesThatAreNeitherHeaderHaveNone) {
   Bytes damaged = ipv4_header();
   damaged[35] ^= 1;
   EXPECT_EQ(reply_path(damaged), std::nullopt);
+}
+
+TEST(ReplyPath, ReadsWhatAReceivedDatagramSays) {
+  const ReplyPath paths[] = {
+      {.sender = ipv4("192.0.2.3"), .receiver = ipv4("192.0.2.2"), .traffic_class = 0x28},
+      {.sender = ipv4("192.0.2.3"), .receiver = ipv4("239.1.2.3")},
+      {.sender = ipv6("fe80::3"), .receiver = ipv6("ff0e::1"), .flow_label = 0xfffff, .traffic_class = 0xff},
+      // The 20 bytes at the end begin as an IPv4 header does.
+      {.sender = ipv6("fe80::4500:1"), .receiver = ipv6("fe80::2"), .flow_label = 1},
+  };
+  for (const ReplyPath& path : paths)
+    for (const uint32_t length : {0u, 1u, 1024u, 4100u}) {
+      const DatagramAddress address{.source = path.sender,
+                                    .destination = path.receiver,
+                                    .flow_label = path.flow_label,
+                                    .traffic_class = path.traffic_class,
+                                    .hop_limit = 64};
+      EXPECT_EQ(reply_path(datagram_header(address, length)), path) << path.receiver.text() << ", " << length;
+    }
 }
 
 }  // namespace
