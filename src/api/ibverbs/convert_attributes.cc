@@ -86,6 +86,12 @@ ibv_gid to_c(const Gid& gid) {
   return c;
 }
 
+Gid from_c(const ibv_gid& gid) {
+  Gid result;
+  std::memcpy(result.bytes.data(), gid.raw, sizeof gid.raw);
+  return result;
+}
+
 ibv_gid_entry to_c(const model::GidEntry& entry, uint32_t index) {
   return {.gid = to_c(entry.gid),
           .gid_index = index,

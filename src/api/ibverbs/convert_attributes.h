@@ -16,6 +16,7 @@ ibv_device_attr to_c(const model::DeviceAttributes& attributes);
 ibv_device_attr_ex to_c_extended(const model::DeviceAttributes& attributes);
 ibv_port_attr to_c(const model::PortAttributes& attributes);
 ibv_gid to_c(const Gid& gid);
+Gid from_c(const ibv_gid& gid);
 ibv_gid_entry to_c(const model::GidEntry& entry, uint32_t index);
 
 // Writes `value` to a struct of which the caller, built with an older or a newer header, knows `size` bytes: what both
