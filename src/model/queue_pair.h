@@ -102,16 +102,20 @@ class QueuePair {
   // Holds the queue pair for one call to post_send and executes what it may when it ends.
   class Posting {
    public:
-    explicit Posting(QueuePair& queue_pair) : queue_pair_(queue_pair), lock_(queue_pair.mutex_) {}
+    explicit Posting(QueuePair& queue_pair)
+        : queue_pair_(queue_pair), lock_(queue_pair.mutex_), posted_before_(queue_pair.sends_.posted()) {}
     ~Posting() { queue_pair_.run(kPostingBytes); }
     // EINVAL: not in a state to send, too many SGEs, too much inline data. ENOMEM: the queue is full.
     // EOPNOTSUPP: an operation that is not built.
     Status send(const SendWork& work) { return queue_pair_.enqueue(work); }
+    // As if nothing had been sent in this call.
+    void withdraw() { queue_pair_.sends_.take_back(posted_before_); }
 
    private:
     static constexpr uint64_t kPostingBytes = local::kSliceBytes;
     QueuePair& queue_pair_;
     std::lock_guard<std::mutex> lock_;
+    const uint64_t posted_before_;
   };
 
   // EINVAL: in RESET, or too many SGEs. ENOMEM: the queue is full.

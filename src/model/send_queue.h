@@ -24,6 +24,7 @@ class SendQueue {
   bool full() const { return posted_ - retired_.load(std::memory_order_acquire) >= requests_; }  // pairs with retire()
   bool idle() const { return executed_ == posted_; }
   uint64_t executed() const { return executed_; }
+  uint64_t posted() const { return posted_; }
 
   // Copies the request in, its SGEs, and with inline_data what they point at; the caller has checked sizes and room.
   void push(const SendWork& work) {
@@ -46,6 +47,9 @@ class SendQueue {
     }
     ++posted_;
   }
+
+  // Forgets the requests after the first `posted`, of which none was executed.
+  void take_back(uint64_t posted) { posted_ = posted; }
 
   // The oldest request that was not executed; only when not idle().
   const SendWork& head() const { return works_[executed_ % requests_]; }

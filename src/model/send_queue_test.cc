@@ -46,6 +46,18 @@ TEST(SendQueue, RoomIsFreeOnlyWhenRequestsAreRetired) {
   EXPECT_FALSE(queue.full());
 }
 
+TEST(SendQueue, WhatIsTakenBackLeavesItsRoomAndNoTrace) {
+  SendQueue queue(2, 1, 0);
+  queue.push(numbered(1));
+  const uint64_t before = queue.posted();
+  queue.push(numbered(2));
+  queue.take_back(before);
+  EXPECT_FALSE(queue.full());
+  queue.push(numbered(3));
+  queue.pop();
+  EXPECT_EQ(queue.head().work_id, 3u);
+}
+
 TEST(SendQueue, OneRetirementFreesTheUnsignaledRequestsBeforeItToo) {
   SendQueue queue(8, 1, 0);
   for (uint64_t id = 1; id <= 8; ++id) queue.push(numbered(id)), queue.pop();

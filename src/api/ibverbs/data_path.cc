@@ -1,4 +1,5 @@
 // What moves data: the slots behind ibv_post_send(3), ibv_post_recv(3) and ibv_poll_cq(3).
+#include "api/ibverbs/convert_work.h"
 #include "api/ibverbs/objects.h"
 
 using namespace verbatim;
@@ -6,27 +7,15 @@ using namespace verbatim::api;
 
 namespace {
 
-std::span<const Sge> from_c(const ibv_sge* sges, int count) {
-  return {reinterpret_cast<const Sge*>(sges), static_cast<size_t>(count)};
-}
-
-SendWork from_c(const ibv_send_wr& wr) {
-  SendWork work{.work_id = wr.wr_id,
-                .opcode = static_cast<SendOpcode>(wr.opcode),
-                .signaled = (wr.send_flags & IBV_SEND_SIGNALED) != 0,
-                .fence = (wr.send_flags & IBV_SEND_FENCE) != 0,
-                .inline_data = (wr.send_flags & IBV_SEND_INLINE) != 0,
-                .rkey = {wr.wr.rdma.rkey},
-                .remote_address = wr.wr.rdma.remote_addr,
-                .sges = from_c(wr.sg_list, wr.num_sge)};
-  for (const Sge& sge : work.sges) work.length += sge.length;
-  return work;
-}
-
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  model::QueuePair::Posting posting(*object_of(qp).impl);
+  model::QueuePair& impl = *object_of(qp).impl;
+  const auto type = static_cast<QueuePairType>(qp->qp_type);
+  const uint32_t max_sges = impl.capabilities().max_send_sge;
+  model::QueuePair::Posting posting(impl);
   for (; wr; wr = wr->next) {
-    const Status status = wr->num_sge < 0 ? Status{EINVAL} : posting.send(from_c(*wr));
+    SendWork work;
+    Status status = convert(*wr, type, max_sges, work);
+    if (status.ok()) status = posting.send(work);
     if (!status.ok()) {
       *bad_wr = wr;
       return status.error;
@@ -38,8 +27,9 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   model::QueuePair& impl = *object_of(qp).impl;
   for (; wr; wr = wr->next) {
-    const Status status =
-        wr->num_sge < 0 ? Status{EINVAL} : impl.post_receive({wr->wr_id, from_c(wr->sg_list, wr->num_sge)});
+    const Status status = wr->num_sge < 0
+                              ? Status{EINVAL}
+                              : impl.post_receive({wr->wr_id, from_c(wr->sg_list, static_cast<size_t>(wr->num_sge))});
     if (!status.ok()) {
       *bad_wr = wr;
       return status.error;
@@ -62,7 +52,6 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
 
 }  // namespace
 
-static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
 static_assert(static_cast<int>(CompletionStatus::retry_exceeded) == IBV_WC_RETRY_EXC_ERR);
 static_assert(static_cast<int>(CompletionStatus::remote_access_error) == IBV_WC_REM_ACCESS_ERR);
 static_assert(static_cast<int>(CompletionStatus::remote_invalid_request) == IBV_WC_REM_INV_REQ_ERR);
@@ -73,10 +62,6 @@ static_assert(static_cast<int>(CompletionStatus::local_qp_operation_error) == IB
 static_assert(static_cast<int>(CompletionStatus::flushed) == IBV_WC_WR_FLUSH_ERR);
 static_assert(static_cast<int>(CompletionStatus::window_bind_error) == IBV_WC_MW_BIND_ERR);
 static_assert(static_cast<int>(CompletionStatus::receiver_not_ready_exceeded) == IBV_WC_RNR_RETRY_EXC_ERR);
-static_assert(static_cast<int>(SendOpcode::atomic_fetch_add) == IBV_WR_ATOMIC_FETCH_AND_ADD);
-static_assert(static_cast<int>(SendOpcode::local_invalidate) == IBV_WR_LOCAL_INV);
-static_assert(static_cast<int>(SendOpcode::bind_window) == IBV_WR_BIND_MW);
-static_assert(static_cast<int>(SendOpcode::send_with_invalidate) == IBV_WR_SEND_WITH_INV);
 static_assert(static_cast<int>(CompletionOpcode::rdma_read) == IBV_WC_RDMA_READ);
 static_assert(static_cast<int>(CompletionOpcode::local_invalidate) == IBV_WC_LOCAL_INV);
 static_assert(static_cast<int>(CompletionOpcode::atomic_write) == IBV_WC_ATOMIC_WRITE);

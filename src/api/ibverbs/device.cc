@@ -100,6 +100,7 @@ void fill_context(ContextObject& object, ibv_device* device) {
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   fill_refusing_slots(context.ops);
   fill_data_path_slots(base);
+  fill_queue_pair_slots(base);
 }
 
 }  // namespace

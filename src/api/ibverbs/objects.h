@@ -9,6 +9,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "api/ibverbs/newer_verbs.h"
+#include "api/ibverbs/send_batch.h"
 #include "model/async_events.h"
 #include "model/completion_queue.h"
 #include "model/device.h"
@@ -36,8 +38,11 @@ struct CqObject {
 
 // ibv_qp_ex begins with ibv_qp.
 struct QpObject {
-  ibv_qp_ex base{};
+  QueuePairBase extended;
   std::unique_ptr<model::QueuePair> impl;
+  std::unique_ptr<SendBatch> batch;  // null unless it was created with send_ops_flags
+
+  ibv_qp& base() { return extended.base.qp_base; }
 };
 
 // The objects of one kind that a context still has: what the kernel would free when the device's file is closed.
@@ -82,6 +87,7 @@ inline PdObject& object_of(ibv_pd* pd) { return *reinterpret_cast<PdObject*>(pd)
 inline MrObject& object_of(ibv_mr* mr) { return *reinterpret_cast<MrObject*>(mr); }
 inline CqObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CqObject*>(cq); }
 inline QpObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QpObject*>(qp); }
+inline QpObject& object_of(ibv_qp_ex* qp) { return *reinterpret_cast<QpObject*>(qp); }
 
 // NULL with errno, for calls that return a pointer.
 inline std::nullptr_t fail(int error) {
@@ -91,5 +97,7 @@ inline std::nullptr_t fail(int error) {
 
 // Sets the slots of ibv_context.ops that move data: post_send, post_recv, poll_cq.
 void fill_data_path_slots(verbs_context& context);
+// create_qp_ex.
+void fill_queue_pair_slots(verbs_context& context);
 
 }  // namespace verbatim::api
