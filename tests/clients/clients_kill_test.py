@@ -10,7 +10,8 @@ import unittest
 
 from client_case import ClientCase
 from harness import TEST_ALL, users, wait_until
-from perftest import Pair, rows_in
+from pair import Pair
+from perftest import rows_in
 
 ROUNDS = 100 if TEST_ALL else 10
 PROGRAMS = ("ib_write_bw", "ib_read_bw")
@@ -47,7 +48,7 @@ class Kill(ClientCase):
 
     def round(self, program, user, victim, phase, delay):
         with self.agent_namespace() as namespace, \
-                Pair(self.installation, namespace, user, program, ["-D", str(TRANSFER_SECONDS)],
+                Pair(self.installation, namespace, user, program, ["-F", "-D", str(TRANSFER_SECONDS)],
                      terminal=True) as pair:
             self.wait_for(phase, pair)
             time.sleep(delay)  # the random moment

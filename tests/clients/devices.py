@@ -1,6 +1,7 @@
 """What ibv_devinfo -v prints, as values."""
 import ipaddress
 import re
+from typing import NamedTuple
 
 LOOPBACK_V4 = ipaddress.IPv4Network("127.0.0.0/8")
 
@@ -19,6 +20,15 @@ def gids_in(output):
     """Index → address of the GID table."""
     rows = re.findall(r"GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)", output)
     return {int(index): ipaddress.IPv6Address(address) for index, address in rows}
+
+
+class Port(NamedTuple):
+    mtu: int  # bytes of a packet
+    gids: dict  # index → address
+
+
+def port_in(output):
+    return Port(int(fields_in(output)["active_mtu"].split()[0]), gids_in(output))
 
 
 def kind_of(gid):

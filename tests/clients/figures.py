@@ -27,17 +27,18 @@ class MemcpyCeiling:
         return self._best[size]
 
 
-def problems_of(output, ceiling=None, directions=1, timed=False):
+def problems_of(output, ceiling=None, directions=1, no_peak=False):
     """What is wrong with the tables of a side's output, one line for each impossible figure.
 
-    `ceiling`: for bandwidths; `directions`: how many processes copy at a time; `timed`: a run of -D.
+    `ceiling`: for bandwidths; `directions`: how many processes copy at a time; `no_peak`: perftest kept no
+    times of single messages, as in a run of -D, and reports 0 for the fastest.
     """
     problems = []
     for row in rows_in(output):
         size = row.values["#bytes"]
         zero_is_right = {"t_stdev"}
-        if timed:
-            zero_is_right.add("BW peak")  # perftest keeps no times of single messages then
+        if no_peak:
+            zero_is_right.add("BW peak")
         for name, value in row.values.items():
             if not (0 < value < float("inf")) and not (value == 0 and name in zero_is_right):
                 problems.append(f"{size:.0f} bytes: {name} is {value}")

@@ -1,7 +1,9 @@
 """What the client tests read from the programs' output, shown on output of known content."""
 import unittest
 
+from perftest_matrix import ALL, MAPPED, NONE, Variant
 from perftest import options_in, rows_in
+from pingpong import PROGRAMS, XRC, Case, cases, problems_of as pingpong_problems_of
 from pyverbs_suite import Outcome, outcomes_in, problems_of, skips_in
 
 BANDWIDTH = """\
@@ -83,6 +85,41 @@ class Tables(unittest.TestCase):
 class Help(unittest.TestCase):
     def test_only_the_start_of_a_line_names_an_option(self):
         self.assertEqual(options_in(HELP), {"-a", "--all", "-l", "--post_list", "--mmap"})
+
+
+class Matrix(unittest.TestCase):
+    def test_sizes_are_the_defaults_of_the_program_unless_an_option_says_otherwise(self):
+        self.assertEqual(Variant("ib_send_bw").sizes(NONE, 1024), [65536])
+        self.assertEqual(Variant("ib_send_lat").sizes(MAPPED, 1024), [2])
+        self.assertEqual(Variant("ib_send_bw").sizes(NONE._replace(size=64), 1024), [64])
+        self.assertEqual(Variant("ib_send_bw").sizes(ALL, 1024)[-1], 1 << 23)
+
+    def test_a_datagram_fits_a_packet(self):
+        self.assertEqual(Variant("ib_send_bw", "UD").sizes(NONE, 1024), [1024])
+        self.assertEqual(Variant("ib_send_bw", "UD").sizes(ALL, 8), [2, 4, 8])
+
+    def test_an_atomic_has_eight_bytes(self):
+        self.assertEqual(Variant("ib_atomic_bw", "RC", "FETCH_AND_ADD").sizes(ALL, 1024), [8])
+
+
+class Pingpong(unittest.TestCase):
+    def test_the_cases_have_each_option_size_and_gid(self):
+        for program in PROGRAMS:
+            these = cases(program, 1024, [0, 3])
+            self.assertEqual({case.options for case in these}, set(program.options))
+            self.assertEqual({case.gid_index for case in these}, {0, 3})
+            self.assertEqual(max(case.size for case in these), 1024 if program.up_to_mtu else 4 << 20)
+
+    def test_output_without_its_two_lines_or_with_a_complaint_is_a_problem(self):
+        case = Case(0, (), 4096, 0)
+        good = "8192000 bytes in 0.01 seconds = 1.00 Mbit/sec\n1000 iters in 0.01 seconds = 1.00 usec/iter\n"
+        self.assertEqual(pingpong_problems_of(PROGRAMS[0], case, good), [])
+        self.assertEqual(pingpong_problems_of(PROGRAMS[0], case, good + "invalid data in page 0\n"),
+                         ["invalid data in page 0"])
+        self.assertEqual(len(pingpong_problems_of(PROGRAMS[0], case, good.replace("8192000", "4096"))), 1)
+        self.assertEqual(len(pingpong_problems_of(PROGRAMS[0], case, "")), 2)
+        self.assertEqual(pingpong_problems_of(XRC, case, "success\n"), [])
+        self.assertEqual(pingpong_problems_of(XRC, case, good), ["no success"])
 
 
 class PyverbsSuite(unittest.TestCase):

@@ -1,0 +1,130 @@
+"""Runs perftest's programs and holds what they print against what is possible."""
+import contextlib
+import os
+import tempfile
+
+from client_case import OWN_FILES, ClientCase
+from devices import gid_kinds
+from figures import MemcpyCeiling, problems_of
+from harness import TEST_ALL, users
+from pair import Pair
+from perftest import options_of, rows_in
+from perftest_matrix import ALL, BANDWIDTH_SIZE, MAPPED, NONE, SLEEPING_OPTIONS, Option, options
+
+SECONDS = 300
+MAPPED_FILE_SIZE = 64 << 20
+MAPPED_TURNS = 1 if TEST_ALL else 4
+
+
+class PerftestCase(ClientCase):
+    """The tests of a set of variants, on one interface for posting: what a subclass says.
+
+    By default each option runs once, with variants and users taking turns; VERBATIM_TEST_ALL=1 runs all variants with
+    all options as all users.
+    """
+    variants = []
+    interface = None
+    all_sizes = True  # of each variant, by default
+    all_options = True  # by default
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.offered = {variant.program: options_of(variant.program) for variant in cls.variants}
+
+    def setUp(self):
+        port = self.port()
+        self.mtu, self.gid_kinds = port.mtu, gid_kinds(port.gids)
+        # One for all runs of a test: most of them find the agent running, which is also quicker.
+        self.namespace = self.enterContext(self.agent_namespace())
+
+    def test_each_variant(self):
+        for turn, variant in enumerate(self.variants):
+            all_sizes = (self.all_sizes or TEST_ALL) and self.offers(variant, ALL)
+            for user in users() if TEST_ALL else [take_turns(users(), turn)]:
+                self.check(variant, ALL if all_sizes else NONE, user)
+
+    def test_options(self):
+        self.check_options(options(self.interface))
+
+    def test_sleeping(self):
+        self.check_options(SLEEPING_OPTIONS)
+
+    def test_each_kind_of_gid(self):
+        self.assertTrue(self.gid_kinds)
+        self.check_options([Option(("-x",), ("-x", str(index)), kind) for kind, index in self.gid_kinds.items()])
+
+    def test_memory_that_is_a_mapped_file_receives_the_bytes(self):
+        for turn in range(MAPPED_TURNS):
+            for variant, user in self.runs(MAPPED, turn):
+                self.check_mapped(variant, user)
+
+    def check_options(self, these):
+        for turn, option in enumerate(these):
+            for variant, user in self.runs(option, turn):
+                self.check(variant, option, user)
+
+    def offers(self, variant, option):
+        return all(flag in self.offered[variant.program] for flag in option.flags)
+
+    def runs(self, option, turn):
+        """The variants that offer the option, and the users they run as: all, or the one whose turn it is."""
+        these = [variant for variant in self.variants if self.offers(variant, option)]
+        if TEST_ALL:
+            return [(variant, user) for variant in these for user in users()]
+        if not these or not self.all_options:
+            return []
+        return [(take_turns(these, turn), take_turns(users(), turn + turn // len(these)))]
+
+    def check(self, variant, option, user, server_arguments=None, client_arguments=None):
+        """Runs the pair. The arguments of a side: where they are not the option's."""
+        with self.subTest(run=str(variant), option=str(option), user=user.name):
+            sizes = variant.sizes(option, self.mtu)
+            ceiling = MemcpyCeiling(sizes)
+            ceiling.measure()
+            common = ["-F", *variant.arguments(), *self.interface.arguments]
+            with Pair(self.installation, self.namespace, user, variant.program,
+                      [*common, *(server_arguments or option.arguments)],
+                      [*common, *(client_arguments or option.arguments)],
+                      {**self.interface.environment, **option.environment}) as pair:
+                self.assertEqual(pair.wait(SECONDS), (0, 0), pair.report())
+            ceiling.measure()
+            print(f"\nas {user.name}:{pair.report()}")
+            self.assertEqual([row.values["#bytes"] for row in rows_in(pair.client.output)], sizes)
+            for line in (option.prints, self.interface.prints):
+                self.assertIn(line, pair.client.output)
+            for side in (pair.server, pair.client):
+                # Who only receives has no peak to report.
+                no_peak = option.timed or (side == pair.server and "send" in variant.program)
+                problems = problems_of(side.output, ceiling, option.directions, no_peak)
+                self.assertEqual(problems, [], pair.report())
+
+    def check_mapped(self, variant, user):
+        with mapped_file(user) as servers, mapped_file(user) as clients:
+            self.check(variant, MAPPED, user, [f"--mmap={servers}"], [f"--mmap={clients}"])
+            if variant.bandwidth and variant.sizes(MAPPED, self.mtu) == [BANDWIDTH_SIZE]:
+                self.check_content(variant, first_bytes(servers), first_bytes(clients))
+
+    def check_content(self, variant, server, client):
+        """The client's part of its buffer is the first half of its file, the part it reaches at the server the second
+        half of the server's; each side filled both halves with different random bytes."""
+        source = server if "read" in variant.program else client
+        self.assertNotEqual(source[:BANDWIDTH_SIZE], source[BANDWIDTH_SIZE:], "equal halves show nothing")
+        self.assertEqual(client[:BANDWIDTH_SIZE], server[BANDWIDTH_SIZE:], "the bytes did not arrive")
+
+
+def take_turns(these, turn):
+    return these[turn % len(these)]
+
+
+@contextlib.contextmanager
+def mapped_file(user):
+    with tempfile.NamedTemporaryFile(prefix=OWN_FILES, dir="/dev/shm") as file:
+        os.truncate(file.name, MAPPED_FILE_SIZE)
+        os.chown(file.name, user.uid, -1)
+        yield file.name
+
+
+def first_bytes(path):
+    with open(path, "rb") as file:
+        return file.read(2 * BANDWIDTH_SIZE)
