@@ -6,7 +6,7 @@ import unittest
 
 from client_case import ClientCase
 from harness import Process, environment_of, users, wait_until
-from perftest import HOST, LISTENS, SECONDS_TO_LISTEN, has_socket, reserved_port
+from pair import HOST, LISTENS, SECONDS_TO_LISTEN, has_socket, reserved_port
 
 SECONDS = 60
 
