@@ -11,12 +11,6 @@ constexpr uint64_t kGuard = 4096;
 constexpr uint64_t kNearSeed = 2;
 constexpr uint64_t kFarSeed = 1;
 
-// A piece of the message, as a range of the requester's memory.
-struct Piece {
-  uint64_t offset;
-  uint32_t length;
-};
-
 class Data : public PairTest, public testing::WithParamInterface<std::tuple<Setting, ibv_wr_opcode>> {
  protected:
   // The largest message that will be sent.
@@ -27,7 +21,8 @@ class Data : public PairTest, public testing::WithParamInterface<std::tuple<Sett
   }
   bool reads() const { return opcode_ == IBV_WR_RDMA_READ; }
 
-  // Sends the pieces, in this order one message, to or from `remote` in the responder's memory.
+  // Sends the pieces of the requester's memory, in this order one message, to or from `remote` in the responder's
+  // memory.
   void expect_moved(const std::vector<Piece>& pieces, uint64_t remote) {
     Request whole{
         .id = ++last_id_, .opcode = opcode_, .remote_address = remote_.address + remote, .rkey = remote_.rkey};

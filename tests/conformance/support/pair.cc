@@ -10,6 +10,10 @@ constexpr uint64_t kNobody = ~uint64_t{0};
 
 std::string_view name(ibv_wr_opcode opcode) { return opcode == IBV_WR_RDMA_READ ? "Read" : "Write"; }
 
+bool is_atomic(ibv_wr_opcode opcode) {
+  return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
 }  // namespace
 
 void PrintTo(const Posted& posted, std::ostream* out) {
@@ -35,7 +39,11 @@ Posted post(ibv_qp* qp, const std::vector<Request>& requests) {
                .num_sge = static_cast<int>(request.sges.size()),
                .opcode = request.opcode,
                .send_flags = request.flags,
-               .wr = {.rdma = {.remote_addr = request.remote_address, .rkey = request.rkey}}};
+               .imm_data = request.immediate};
+    if (is_atomic(request.opcode))
+      list[i].wr.atomic = {request.remote_address, request.compare_add, request.swap, request.rkey};
+    else
+      list[i].wr.rdma = {request.remote_address, request.rkey};
   }
   ibv_send_wr* bad = nullptr;
   Posted posted{.error = ibv_post_send(qp, list.data(), &bad)};
@@ -47,15 +55,15 @@ Outcome outcome_of(const ibv_wc& completion) {
   return {completion.wr_id, completion.status, completion.qp_num, completion.vendor_err != 0};
 }
 
-void PairTest::set_up(Setting setting, ibv_wr_opcode opcode, uint64_t length) {
+void PairTest::set_up(Setting setting, ibv_wr_opcode opcode, uint64_t length, ibv_qp_type type, bool shared) {
   opcode_ = opcode;
   far_ = Responder::start(setting);
   near_.emplace();
   memory_.emplace(setting == Setting::other_process_file ? MemoryKind::file : MemoryKind::anonymous, length);
   region_ = near_->register_memory(*memory_);
-  qp_ = near_->create_queue_pair();
+  qp_ = near_->create_queue_pair(kOrdinaryCapabilities, false, type);
   remote_ = far_->register_memory(length);
-  far_address_ = far_->create_queue_pair();
+  far_address_ = far_->create_queue_pair(type, shared);
 }
 
 void PairTest::TearDown() {
@@ -65,7 +73,7 @@ void PairTest::TearDown() {
 }
 
 void PairTest::connect(const Wiring& near, const Wiring& far) {
-  ASSERT_EQ(far_->connect(0, near_->address_of(qp_.get()), far), 0);
+  ASSERT_EQ(far_->connect(0, near_->address_of(qp_.get()), far, qp_->qp_type), 0);
   ASSERT_EQ(conformance::connect(qp_.get(), far_address_, near), 0);
 }
 

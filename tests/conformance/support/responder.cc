@@ -1,5 +1,6 @@
 #include "conformance/support/responder.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace verbatim::conformance {
@@ -74,7 +75,9 @@ uint8_t Responder::byte_at(uint64_t offset) {
   return static_cast<uint8_t>(ask({.act = Act::read_byte, .offset = offset}).value);
 }
 
-Address Responder::create_queue_pair() { return ask({.act = Act::create_queue_pair}).address; }
+Address Responder::create_queue_pair(ibv_qp_type type, bool shared) {
+  return ask({.act = Act::create_queue_pair, .type = type, .shared = shared}).address;
+}
 
 int Responder::destroy_queue_pair(uint32_t index) {
   return ask({.act = Act::destroy_queue_pair, .queue_pair = index}).error;
@@ -90,10 +93,10 @@ int Responder::to_state(uint32_t index, ibv_qp_state state) {
   return modify(index, attributes, IBV_QP_STATE);
 }
 
-int Responder::connect(uint32_t index, const Address& peer, const Wiring& wiring) {
+int Responder::connect(uint32_t index, const Address& peer, const Wiring& wiring, ibv_qp_type type) {
   if (const int error = modify(index, init_attributes(wiring), kInitMask)) return error;
-  if (const int error = modify(index, rtr_attributes(wiring, peer), kRtrMask)) return error;
-  return modify(index, rts_attributes(wiring), kRtsMask);
+  if (const int error = modify(index, rtr_attributes(wiring, peer), rtr_mask(type))) return error;
+  return modify(index, rts_attributes(wiring), rts_mask(type));
 }
 
 ibv_qp_state Responder::state_of(uint32_t index) {
@@ -102,6 +105,14 @@ ibv_qp_state Responder::state_of(uint32_t index) {
 
 int Responder::post_receives(uint32_t index, uint32_t count) {
   return ask({.act = Act::post_receives, .queue_pair = index, .count = count}).error;
+}
+
+int Responder::post_receive(uint32_t index, uint64_t id, const std::vector<Piece>& pieces) {
+  Command command{.act = Act::post_receive, .queue_pair = index, .id = id};
+  EXPECT_LE(pieces.size(), kReceivePieces);
+  command.count = static_cast<uint32_t>(std::min(pieces.size(), kReceivePieces));
+  std::copy_n(pieces.begin(), command.count, command.pieces);
+  return ask(command).error;
 }
 
 std::optional<ibv_wc> Responder::poll(std::chrono::milliseconds patience) {

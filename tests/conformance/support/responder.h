@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "conformance/support/memory.h"
 #include "conformance/support/side.h"
@@ -20,6 +21,13 @@ enum class Setting { in_process, other_process_file, other_process_anonymous };
 std::string name(Setting setting);
 bool is_other_process(Setting setting);
 
+// A piece of a side's memory.
+struct Piece {
+  uint64_t offset = 0;
+  uint32_t length = 0;
+};
+inline constexpr size_t kReceivePieces = 2;
+
 // What may be wanted of a responder. Sent as it is between two processes of one program.
 struct Command {
   enum class Act : uint32_t {
@@ -30,6 +38,7 @@ struct Command {
     modify,
     query,
     post_receives,
+    post_receive,
     poll,
     next_event,
     fill,
@@ -58,6 +67,10 @@ struct Command {
   uint64_t position = 0;
   std::chrono::milliseconds patience{};
   ibv_qp_attr attributes{};
+  uint64_t id = 0;
+  Piece pieces[kReceivePieces];
+  ibv_qp_type type = IBV_QPT_RC;
+  bool shared = false;
 };
 
 struct Event {
@@ -120,14 +133,17 @@ class Responder {
   uint8_t byte_at(uint64_t offset);
 
   // Queue pairs are named by their index: 0, 1, 2, …
-  Address create_queue_pair();
+  // `shared`: its receives are taken from the one shared receive queue.
+  Address create_queue_pair(ibv_qp_type type = IBV_QPT_RC, bool shared = false);
   int destroy_queue_pair(uint32_t index = 0);
   int modify(uint32_t index, const ibv_qp_attr& attributes, int mask);
   int to_state(uint32_t index, ibv_qp_state state);
-  int connect(uint32_t index, const Address& peer, const Wiring& wiring = {});
+  int connect(uint32_t index, const Address& peer, const Wiring& wiring = {}, ibv_qp_type type = IBV_QPT_RC);
   ibv_qp_state state_of(uint32_t index = 0);
   // wr_ids 0 … count - 1.
   int post_receives(uint32_t index, uint32_t count);
+  // Of at most kReceivePieces of its memory. `index` does not matter when that queue pair's queue is shared.
+  int post_receive(uint32_t index, uint64_t id, const std::vector<Piece>& pieces);
   std::optional<ibv_wc> poll(std::chrono::milliseconds patience = kSoon);
   // A thread for each queue pair WRITEs the first `length` bytes of its memory there, again and again, even when it is
   // refused. The end of it destroys the queue pairs.

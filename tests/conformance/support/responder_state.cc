@@ -18,9 +18,11 @@ Reply ResponderState::execute(const Command& command) {
     case Act::register_memory:
       return register_memory(command);
     case Act::create_queue_pair:
-      return create_queue_pair();
+      return create_queue_pair(command);
     case Act::post_receives:
       return post_receives(command);
+    case Act::post_receive:
+      return post_receive(command);
     case Act::next_event:
       return next_event(command);
     case Act::compare:
@@ -79,8 +81,10 @@ Reply ResponderState::register_memory(const Command& command) {
   return {.value = memory_->address(), .rkey = region_->rkey};
 }
 
-Reply ResponderState::create_queue_pair() {
-  queue_pairs_.push_back(side_.create_queue_pair());
+Reply ResponderState::create_queue_pair(const Command& command) {
+  if (command.shared && !shared_) shared_ = side_.create_shared_queue();
+  queue_pairs_.push_back(
+      side_.create_queue_pair(kOrdinaryCapabilities, false, command.type, command.shared ? shared_.get() : nullptr));
   if (!queue_pairs_.back()) return {.error = errno};
   return {.address = side_.address_of(queue_pairs_.back().get())};
 }
@@ -93,6 +97,16 @@ Reply ResponderState::post_receives(const Command& command) {
       return {.error = error};
   }
   return {};
+}
+
+Reply ResponderState::post_receive(const Command& command) const {
+  ibv_sge sges[kReceivePieces];
+  for (uint32_t i = 0; i < command.count; ++i)
+    sges[i] = {memory_->address(command.pieces[i].offset), command.pieces[i].length, region_->lkey};
+  ibv_recv_wr request{.wr_id = command.id, .sg_list = sges, .num_sge = static_cast<int>(command.count)};
+  ibv_recv_wr* bad = nullptr;
+  ibv_qp* const qp = queue_pairs_[command.queue_pair].get();
+  return {.error = qp->srq ? ibv_post_srq_recv(qp->srq, &request, &bad) : ibv_post_recv(qp, &request, &bad)};
 }
 
 Reply ResponderState::next_event(const Command& command) {

@@ -15,8 +15,9 @@ class ResponderState {
 
  private:
   Reply register_memory(const Command& command);
-  Reply create_queue_pair();
+  Reply create_queue_pair(const Command& command);
   Reply post_receives(const Command& command);
+  Reply post_receive(const Command& command) const;
   Reply next_event(const Command& command);
   void begin_writing(const Command& command);
   void end_writing();
@@ -26,6 +27,7 @@ class ResponderState {
   Side side_;
   std::optional<Memory> memory_;
   MrHandle region_;
+  SrqHandle shared_;
   std::vector<QpHandle> queue_pairs_;
   std::vector<std::jthread> writers_;
 };

@@ -39,12 +39,21 @@ MrHandle Side::register_memory(const Memory& memory, unsigned access, ibv_pd* pd
   return mr;
 }
 
-QpHandle Side::create_queue_pair(ibv_qp_cap capabilities, bool signal_all) const {
-  ibv_qp_init_attr init{.send_cq = cq(), .recv_cq = cq(), .cap = capabilities, .qp_type = IBV_QPT_RC};
+QpHandle Side::create_queue_pair(ibv_qp_cap capabilities, bool signal_all, ibv_qp_type type, ibv_srq* shared) const {
+  ibv_qp_init_attr init{.send_cq = cq(), .recv_cq = cq(), .srq = shared, .cap = capabilities, .qp_type = type};
   init.sq_sig_all = signal_all;
   QpHandle qp(ibv_create_qp(pd(), &init));
   EXPECT_TRUE(qp) << strerror(errno);
   return qp;
+}
+
+SrqHandle Side::create_shared_queue() const {
+  ibv_srq_init_attr init{
+      .srq_context = nullptr,
+      .attr = {.max_wr = kOrdinaryCapabilities.max_recv_wr, .max_sge = kOrdinaryCapabilities.max_recv_sge}};
+  SrqHandle srq(ibv_create_srq(pd(), &init));
+  EXPECT_TRUE(srq) << strerror(errno);
+  return srq;
 }
 
 std::optional<ibv_wc> Side::poll(std::chrono::nanoseconds patience) const {
@@ -66,6 +75,12 @@ std::optional<ibv_async_event> Side::next_event(std::chrono::milliseconds patien
   EXPECT_EQ(ibv_get_async_event(context(), &event), 0);
   return event;
 }
+
+int rtr_mask(ibv_qp_type type) {
+  return type == IBV_QPT_RC ? kRtrMask : kRtrMask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+int rts_mask(ibv_qp_type type) { return type == IBV_QPT_RC ? kRtsMask : IBV_QP_STATE | IBV_QP_SQ_PSN; }
 
 ibv_qp_attr init_attributes(const Wiring& wiring) {
   ibv_qp_attr attributes{};
@@ -108,12 +123,12 @@ int to_init(ibv_qp* qp, const Wiring& wiring) {
 
 int to_rtr(ibv_qp* qp, const Address& peer, const Wiring& wiring) {
   ibv_qp_attr attributes = rtr_attributes(wiring, peer);
-  return ibv_modify_qp(qp, &attributes, kRtrMask);
+  return ibv_modify_qp(qp, &attributes, rtr_mask(qp->qp_type));
 }
 
 int to_rts(ibv_qp* qp, const Wiring& wiring) {
   ibv_qp_attr attributes = rts_attributes(wiring);
-  return ibv_modify_qp(qp, &attributes, kRtsMask);
+  return ibv_modify_qp(qp, &attributes, rts_mask(qp->qp_type));
 }
 
 int connect(ibv_qp* qp, const Address& peer, const Wiring& wiring) {

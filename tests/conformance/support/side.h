@@ -26,6 +26,7 @@ using ContextHandle = std::unique_ptr<ibv_context, Release<ibv_close_device>>;
 using PdHandle = std::unique_ptr<ibv_pd, Release<ibv_dealloc_pd>>;
 using MrHandle = std::unique_ptr<ibv_mr, Release<ibv_dereg_mr>>;
 using CqHandle = std::unique_ptr<ibv_cq, Release<ibv_destroy_cq>>;
+using SrqHandle = std::unique_ptr<ibv_srq, Release<ibv_destroy_srq>>;
 using QpHandle = std::unique_ptr<ibv_qp, Release<ibv_destroy_qp>>;
 
 inline constexpr uint8_t kPort = 1;
@@ -60,6 +61,9 @@ inline constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV
                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 inline constexpr int kRtsMask =
     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+// Those of the other types lack what only RC has.
+int rtr_mask(ibv_qp_type type);
+int rts_mask(ibv_qp_type type);
 ibv_qp_attr init_attributes(const Wiring& wiring);
 ibv_qp_attr rtr_attributes(const Wiring& wiring, const Address& peer);
 ibv_qp_attr rts_attributes(const Wiring& wiring);
@@ -79,8 +83,11 @@ class Side {
 
   MrHandle register_memory(const Memory& memory, unsigned access = kEveryAccess, ibv_pd* pd = nullptr) const;
 
-  // In RESET.
-  QpHandle create_queue_pair(ibv_qp_cap capabilities = kOrdinaryCapabilities, bool signal_all = false) const;
+  // In RESET. `shared`: where its receives come from, if not from itself.
+  QpHandle create_queue_pair(ibv_qp_cap capabilities = kOrdinaryCapabilities, bool signal_all = false,
+                             ibv_qp_type type = IBV_QPT_RC, ibv_srq* shared = nullptr) const;
+  // As large as the receive queue of an ordinary queue pair.
+  SrqHandle create_shared_queue() const;
   Address address_of(const ibv_qp* qp) const { return {qp->qp_num, gid()}; }
 
   // The next completion, waiting until `deadline`.
@@ -98,6 +105,7 @@ class Side {
 
 // errno of the first call that fails, or 0.
 int to_init(ibv_qp* qp, const Wiring& wiring = {});
+// The masks are those of its type.
 int to_rtr(ibv_qp* qp, const Address& peer, const Wiring& wiring = {});
 int to_rts(ibv_qp* qp, const Wiring& wiring = {});
 int connect(ibv_qp* qp, const Address& peer, const Wiring& wiring = {});
