@@ -1,0 +1,81 @@
+// The data checker of atomics: the eight bytes there change as asked, what they were comes back, nothing beside
+// changes.
+#include <cstring>
+
+#include "conformance/support/pair.h"
+
+namespace verbatim::conformance {
+namespace {
+
+constexpr uint64_t kNearSeed = 2;
+constexpr uint64_t kFarSeed = 1;
+constexpr uint64_t kHere = 1024;
+constexpr uint64_t kThere = 2048;
+constexpr unsigned kAtomicAccess = kEveryAccess | IBV_ACCESS_REMOTE_ATOMIC;
+
+class Atomic : public PairTest, public testing::WithParamInterface<Setting> {
+ protected:
+  Atomic() {
+    set_up(GetParam(), IBV_WR_ATOMIC_FETCH_AND_ADD);
+    remote_ = far_->register_memory(kLength, kAtomicAccess);
+    connect({.access = kAtomicAccess});
+    far_->fill(0, kLength, kFarSeed);
+    fill(memory_->bytes(0, kLength), kNearSeed);
+  }
+
+  // In the order of this machine's bytes, as the responder's processor sees it.
+  uint64_t value_there() {
+    uint8_t bytes[8];
+    for (uint64_t i = 0; i < 8; ++i) bytes[i] = far_->byte_at(kThere + i);
+    uint64_t value;
+    std::memcpy(&value, bytes, sizeof value);
+    return value;
+  }
+  uint64_t value_here() const {
+    uint64_t value;
+    std::memcpy(&value, memory_->data() + kHere, sizeof value);
+    return value;
+  }
+
+  // That the request succeeds, leaves `after` there and brings here what was there.
+  void expect_change(ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap, uint64_t after) {
+    const uint64_t before = value_there();
+    EXPECT_EQ(post(Request{.id = ++last_id_,
+                           .opcode = opcode,
+                           .sges = {local(kHere, 8)},
+                           .remote_address = remote_.address + kThere,
+                           .rkey = remote_.rkey,
+                           .compare_add = compare_add,
+                           .swap = swap}),
+              kAllPosted);
+    ASSERT_EQ(next(), succeeded(last_id_));
+    EXPECT_EQ(value_there(), after);
+    EXPECT_EQ(value_here(), before);
+    EXPECT_EQ(far_->first_difference(0, kThere, kFarSeed, 0), std::nullopt) << "before the eight bytes";
+    EXPECT_EQ(far_->first_difference(kThere + 8, kLength - kThere - 8, kFarSeed, kThere + 8), std::nullopt);
+    EXPECT_EQ(first_difference(memory_->bytes(0, kHere), kNearSeed), std::nullopt);
+    EXPECT_EQ(first_difference(memory_->bytes(kHere + 8, kLength - kHere - 8), kNearSeed, kHere + 8), std::nullopt);
+  }
+
+  uint64_t last_id_ = 0;
+};
+// Disabled until the device has atomics.
+INSTANTIATE_TEST_SUITE_P(DISABLED_Each, Atomic, every_setting(), setting_name);
+
+TEST_P(Atomic, FetchAndAddWrapsAround) {
+  for (const uint64_t added : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 63})
+    expect_change(IBV_WR_ATOMIC_FETCH_AND_ADD, added, 0, value_there() + added);
+}
+
+TEST_P(Atomic, CompareAndSwapOfAnEqualValueSwaps) {
+  for (const uint64_t swapped : {uint64_t{7}, uint64_t{0}, ~uint64_t{0}})
+    expect_change(IBV_WR_ATOMIC_CMP_AND_SWP, value_there(), swapped, swapped);
+}
+
+TEST_P(Atomic, CompareAndSwapOfAnotherValueOnlyFetches) {
+  expect_change(IBV_WR_ATOMIC_CMP_AND_SWP, value_there() + 1, 7, value_there());
+  expect_change(IBV_WR_ATOMIC_CMP_AND_SWP, value_there() ^ uint64_t{1} << 63, 7, value_there());
+}
+
+}  // namespace
+}  // namespace verbatim::conformance
