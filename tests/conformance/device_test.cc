@@ -1,4 +1,7 @@
 // The device, its port and its tables: ibv_query_device(3), ibv_query_port(3), ibv_query_gid(3), ibv_query_pkey(3).
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstring>
 
 #include "conformance/support/side.h"
@@ -131,6 +134,17 @@ TEST_F(Device, ExtendedQueryAgreesWithTheOldOne) {
   EXPECT_EQ(std::memcmp(&old, &extended.orig_attr, sizeof old), 0);
   EXPECT_EQ(old.node_guid, ibv_get_device_guid(side_.context()->device));
   EXPECT_EQ(old.phys_port_cnt, 1);
+}
+
+// Programs share it with others (ibv_import_device(3)), and some keep a copy without asking whether they may.
+TEST_F(Device, CommandDescriptorCanBeDuplicatedAndIsOtherwiseOfNoUse) {
+  const int copy = dup(side_.context()->cmd_fd);
+  ASSERT_GE(copy, 0) << strerror(errno);
+  EXPECT_EQ(write(copy, "", 1), -1);
+  EXPECT_EQ(errno, EBADF);
+  EXPECT_EQ(ibv_import_device(copy), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(close(copy), 0);
 }
 
 TEST_F(Device, OpensManyTimesOverAndEachHasItsOwnEvents) {

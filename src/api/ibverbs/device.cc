@@ -1,8 +1,10 @@
 // The device and what opening it gives: ibv_get_device_list(3), ibv_open_device(3), ibv_query_device(3),
 // ibv_query_device_ex(3) and their companions.
 #include <endian.h>
+#include <fcntl.h>
 #include <pthread.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 
@@ -94,7 +96,7 @@ void fill_context(ContextObject& object, ibv_device* device) {
 
   ibv_context& context = base.context;
   context.device = device;
-  context.cmd_fd = -1;  // no kernel device behind it: whoever tries to use it gets EBADF
+  context.cmd_fd = object.command.get();
   context.async_fd = object.events.fd();
   context.num_comp_vectors = object.device.attributes().num_comp_vectors;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -127,12 +129,15 @@ VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   if (!process.ok()) return fail(process.error());
   Result<EventCounter> counter = EventCounter::create();
   if (!counter.ok()) return fail(counter.error());
+  // Whoever takes it for a kernel device gets EBADF, as open(2) says of O_PATH.
+  FileDescriptor command(open("/", O_PATH | O_CLOEXEC));
+  if (!command.valid()) return fail(errno);
   model::Device& implementation = process.value()->device();
   // Those who open the device anew find the addresses there are now.
   implementation.refresh_gids();
 
-  std::unique_ptr<ContextObject> object(
-      new ContextObject{.device = implementation, .events = model::AsyncEvents(counter.take())});
+  std::unique_ptr<ContextObject> object(new ContextObject{
+      .device = implementation, .events = model::AsyncEvents(counter.take()), .command = std::move(command)});
   fill_context(*object, device);
   if (const int error = pthread_mutex_init(&object->base.context.mutex, nullptr); error != 0) return fail(error);
   return &object.release()->base.context;

@@ -11,6 +11,7 @@
 
 #include "api/ibverbs/newer_verbs.h"
 #include "api/ibverbs/send_batch.h"
+#include "base/file_descriptor.h"
 #include "model/async_events.h"
 #include "model/completion_queue.h"
 #include "model/device.h"
@@ -73,6 +74,8 @@ struct ContextObject {
   verbs_context base{};  // its last member is the ibv_context that programs hold
   model::Device& device;
   model::AsyncEvents events;
+  // What stands where a NIC has the kernel's device: it can be duplicated and sent, and nothing else.
+  FileDescriptor command;
   // Destroyed from the last to the first: queue pairs before what they use.
   LiveObjects<PdObject> pds;
   LiveObjects<MrObject> mrs;
