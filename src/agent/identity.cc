@@ -1,5 +1,7 @@
 #include "agent/identity.h"
 
+#include <fmt/format.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,11 +16,9 @@ constexpr size_t kMaxTag = 32;
 // Part of the name, so that releases whose protocols differ never meet.
 constexpr std::string_view kNamePrefix = "verbatim/1/";
 
-AbstractName abstract_name(const AgentIdentity& identity, std::string_view last) {
+AbstractName abstract_name(const AgentIdentity& identity, std::string_view words) {
   std::string text(kNamePrefix);
-  text += std::to_string(identity.uid) + "/" + std::to_string(identity.namespaces.user) + "/" +
-          std::to_string(identity.namespaces.pid) + "/";
-  text += last;
+  text += words;
   if (!identity.tag.empty()) text += "/" + identity.tag;
 
   AbstractName name;
@@ -27,6 +27,19 @@ AbstractName abstract_name(const AgentIdentity& identity, std::string_view last)
   std::memcpy(name.address.sun_path + 1, text.data(), text.size());  // the leading 0 makes it abstract
   name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return name;
+}
+
+AbstractName readable_name(const AgentIdentity& identity, std::string_view last) {
+  return abstract_name(
+      identity, fmt::format("{}/{}/{}/{}", identity.uid, identity.namespaces.user, identity.namespaces.pid, last));
+}
+
+// Each input changes every bit of the result: the multiply-and-shift rounds of SplitMix64.
+uint64_t mix(uint64_t state, uint64_t word) {
+  state = (state ^ word) + 0x9e3779b97f4a7c15;
+  state = (state ^ state >> 30) * 0xbf58476d1ce4e5b9;
+  state = (state ^ state >> 27) * 0x94d049bb133111eb;
+  return state ^ state >> 31;
 }
 
 bool is_tag_character(char c) {
@@ -49,10 +62,17 @@ Result<AgentIdentity> AgentIdentity::of_this_process() {
   return identity;
 }
 
-AbstractName AgentIdentity::agent_name() const { return abstract_name(*this, "agent"); }
+AbstractName AgentIdentity::agent_name() const { return readable_name(*this, "agent"); }
 
 AbstractName AgentIdentity::slot_name(Slot slot) const {
-  return abstract_name(*this, "slot/" + std::to_string(slot.value));
+  return readable_name(*this, "slot/" + std::to_string(slot.value));
+}
+
+AbstractName AgentIdentity::xrc_domain_name(uint64_t device, uint64_t inode) const {
+  uint64_t number = 0;
+  for (const uint64_t word : {uint64_t{uid}, namespaces.user, namespaces.pid, device, inode})
+    number = mix(number, word);
+  return abstract_name(*this, fmt::format("xrc/{:016x}", number));
 }
 
 bool is_valid_tag(std::string_view tag) {

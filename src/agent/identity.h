@@ -45,6 +45,9 @@ struct AgentIdentity {
   AbstractName agent_name() const;
   // What the owner of a slot is bound to (slot_claim.h).
   AbstractName slot_name(Slot slot) const;
+  // What the process is bound to whose XRC domain belongs to this file (runtime/xrc_domains.h): st_dev and st_ino. They
+  // and the rest of the identity are one number in it, for want of room.
+  AbstractName xrc_domain_name(uint64_t device, uint64_t inode) const;
 };
 
 inline constexpr const char* kTagVariable = "VERBATIM_AGENT_TAG";

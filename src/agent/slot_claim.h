@@ -1,6 +1,4 @@
-// A slot of QP numbers (base/types.h) that this process alone holds. A claim is a socket bound, and never connected, to
-// the slot's abstract name: the kernel keeps it unique with or without an agent, and a dead process's slot is free at
-// once. Close-on-exec, so exec gives the slot back. A forked child holds it too, until it drops its copy.
+// A slot of QP numbers (base/types.h) that this process alone holds, as it holds the slot's name (name_claim.h).
 #pragma once
 
 #include <random>
