@@ -121,6 +121,7 @@ void Process::abandon() {
   engine_.abandon();
   client_.reset();
   claims_.clear();
+  xrc_domains_.abandon();
   peers_->abandon();
   adapter_->abandon();
 }

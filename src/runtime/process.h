@@ -14,6 +14,7 @@
 #include "local/adapter.h"
 #include "local/peer_table.h"
 #include "model/device.h"
+#include "runtime/xrc_domains.h"
 
 namespace verbatim::runtime {
 
@@ -24,6 +25,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   static Result<Process*> get();
 
   model::Device& device() { return *device_; }
+  XrcDomains& xrc_domains() { return xrc_domains_; }
 
  private:
   static Result<std::unique_ptr<Process>> create();
@@ -63,6 +65,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   std::unique_ptr<local::Adapter> adapter_;
   std::unique_ptr<local::PeerTable> peers_;
   std::unique_ptr<model::Device> device_;
+  XrcDomains xrc_domains_{identity_};
 
   std::mutex notices_mutex_;  // one thread at a time takes notices
 
