@@ -103,6 +103,7 @@ void fill_context(ContextObject& object, ibv_device* device) {
   fill_refusing_slots(context.ops);
   fill_data_path_slots(base);
   fill_queue_pair_slots(base);
+  fill_xrc_domain_slots(base);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "model/memory_region.h"
 #include "model/protection_domain.h"
 #include "model/queue_pair.h"
+#include "model/xrc_domain.h"
 
 namespace verbatim::api {
 
@@ -35,6 +36,31 @@ struct MrObject {
 struct CqObject {
   ibv_cq_ex base{};
   std::unique_ptr<model::CompletionQueue> impl;
+};
+
+// One opening of a domain, which others of this process may have opened too.
+struct XrcdObject {
+  ibv_xrcd base{};
+  std::shared_ptr<model::XrcDomain> impl;
+  std::atomic<uint32_t> users{0};  // what was made in it through this opening
+};
+
+// Keeps an opened domain from being closed.
+class DomainUse {
+ public:
+  DomainUse() = default;
+  explicit DomainUse(XrcdObject& object) : object_(&object) { object.users.fetch_add(1, std::memory_order_relaxed); }
+  DomainUse(DomainUse&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  DomainUse& operator=(DomainUse&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~DomainUse() {
+    if (object_) object_->users.fetch_sub(1, std::memory_order_release);  // pairs with close_xrcd
+  }
+
+ private:
+  XrcdObject* object_ = nullptr;
 };
 
 // ibv_qp_ex begins with ibv_qp.
@@ -80,6 +106,7 @@ struct ContextObject {
   LiveObjects<PdObject> pds;
   LiveObjects<MrObject> mrs;
   LiveObjects<CqObject> cqs;
+  LiveObjects<XrcdObject> xrcds;
   LiveObjects<QpObject> qps;
 };
 
@@ -89,6 +116,7 @@ inline ContextObject& object_of(ibv_context* context) {
 inline PdObject& object_of(ibv_pd* pd) { return *reinterpret_cast<PdObject*>(pd); }
 inline MrObject& object_of(ibv_mr* mr) { return *reinterpret_cast<MrObject*>(mr); }
 inline CqObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CqObject*>(cq); }
+inline XrcdObject& object_of(ibv_xrcd* xrcd) { return *reinterpret_cast<XrcdObject*>(xrcd); }
 inline QpObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QpObject*>(qp); }
 inline QpObject& object_of(ibv_qp_ex* qp) { return *reinterpret_cast<QpObject*>(qp); }
 
@@ -102,5 +130,7 @@ inline std::nullptr_t fail(int error) {
 void fill_data_path_slots(verbs_context& context);
 // create_qp_ex.
 void fill_queue_pair_slots(verbs_context& context);
+// open_xrcd, close_xrcd.
+void fill_xrc_domain_slots(verbs_context& context);
 
 }  // namespace verbatim::api
