@@ -25,7 +25,7 @@ LAYERS = {
     "model": ["base", "proto", "local"],
     "engine": ["base", "wire", "proto", "link", "local", "model", "agent/client"],
     "runtime": ["base", "wire", "proto", "cm", "link", "persist", "obs", "local", "model", "engine", "agent/client",
-                "agent/slot_claim"],
+                "agent/slot_claim", "agent/name_claim"],
     "api/ibverbs": ["base", "proto", "local", "model", "engine", "runtime"],
     "api/rdmacm": ["base", "proto", "local", "model", "engine", "runtime", "cm", "agent/client"],
     # These stand on the public headers of the two above, as on any other verbs library.

@@ -5,8 +5,6 @@
 
 #include <cerrno>
 
-#include "agent/name_claim.h"
-
 namespace verbatim::runtime {
 
 struct XrcDomains::Named {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-#include "agent/identity.h"
+#include "agent/name_claim.h"
 #include "base/file_descriptor.h"
 #include "base/result.h"
 #include "model/xrc_domain.h"
