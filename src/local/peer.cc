@@ -34,6 +34,7 @@ Peer::Peer(SegmentView view, Incarnation incarnation, pid_t pid, FileDescriptor 
       owned_doorbell_(std::move(doorbell)),
       doorbell_fd_(owned_doorbell_.get()),
       memory_(pid_),
+      image_(pid_),
       notices_seen_(oldest_notice(*foreign_)) {}
 
 void Peer::ring() const {

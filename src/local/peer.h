@@ -12,6 +12,7 @@
 #include "base/file_descriptor.h"
 #include "base/types.h"
 #include "local/backing.h"
+#include "local/process_image.h"
 #include "local/process_memory.h"
 #include "local/segment_view.h"
 
@@ -33,6 +34,9 @@ class Peer {
 
   // As soon as either the agent or the kernel has said so.
   bool dead() const { return dead_.load(std::memory_order_acquire) || (!self_ && view().owner_died()); }
+  // Dead, and none of its threads can be in the middle of anything any more: dead() may come while others of them still
+  // run. Reads /proc while it is dead and not gone.
+  bool gone() const { return dead() && image_.ended(); }
   void mark_dead() { dead_.store(true, std::memory_order_release); }  // pairs with dead()
 
   const ProcessMemory& memory() const { return memory_; }
@@ -62,6 +66,7 @@ class Peer {
   FileDescriptor owned_doorbell_;
   const int doorbell_fd_;
   ProcessMemory memory_;
+  const ProcessImage image_;
   std::atomic<bool> dead_{false};
   uint64_t notices_seen_;
 

@@ -22,7 +22,7 @@ void settle(Adapter& adapter, PeerTable& peers, const Clock& clock,
             log(LogLevel::warn,
                 "waiting for process {}, which is in the middle of an operation on memory being revoked", peer->pid());
           }
-          return peer->dead();
+          return peer->gone();
         });
   }
 }
@@ -41,6 +41,12 @@ void settle_region(Adapter& adapter, PeerTable& peers, const Clock& clock, Memor
     // Our own operations use the region as their local side too, and do not say which.
     return peer.is_self() || (target.region_entry == entry && is_ours(adapter, target.qpn));
   });
+}
+
+void settle_window(Adapter& adapter, PeerTable& peers, const Clock& clock, MemoryKey key) {
+  const uint32_t entry = adapter.view().entry_index(key);
+  settle(adapter, peers, clock,
+         [&](const Peer&, TouchTarget target) { return target.region_entry == entry && is_ours(adapter, target.qpn); });
 }
 
 void settle_queue_pair(Adapter& adapter, PeerTable& peers, const Clock& clock, Qpn qpn) {

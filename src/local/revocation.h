@@ -10,8 +10,10 @@ namespace verbatim::local {
 
 // Returns when nothing that was permitted by the region's entry before it was withdrawn can still land, here (as the
 // local side of an operation) or by a peer. Blocks for the slices under way; for a peer that is stopped inside one, as
-// long as it lives: a line says whom after 100 ms.
+// long as any thread of it lives (Peer::gone()): a line says whom after 100 ms.
 void settle_region(Adapter& adapter, PeerTable& peers, const Clock& clock, MemoryKey key);
+// The same of a memory window, which is never the local side of an operation.
+void settle_window(Adapter& adapter, PeerTable& peers, const Clock& clock, MemoryKey key);
 void settle_queue_pair(Adapter& adapter, PeerTable& peers, const Clock& clock, Qpn qpn);
 
 }  // namespace verbatim::local

@@ -1,12 +1,14 @@
 #include "local/revocation.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "local/test_child.h"
 #include "support/fake_clock.h"
 #include "support/local_process.h"
 #include "support/log_lines.h"
@@ -103,12 +105,42 @@ TEST_F(RevocationTest, QueuePairDoesNotWaitForTouchesThroughOthers) {
   EXPECT_EQ(queue_pair_waits(target), 0);
 }
 
-TEST_F(RevocationTest, APeerThatDiesInTheMiddleIsNotWaitedFor) {
-  introduce(owner, requester);
+// A dying process is known to be dead while some of its threads may still be copying.
+TEST_F(RevocationTest, APeerThatDiesInTheMiddleIsWaitedForUntilItsLastThreadHasGone) {
+  TestChild child([](TestChild::Talk& talk) { return static_cast<int>(talk.hear()); });
+  const auto peer = std::make_shared<Peer>(SegmentView(testing_support::segment_of(requester.adapter().view())),
+                                           requester.adapter().incarnation(), child.pid(), FileDescriptor(dup(0)));
+  owner.peers().add(peer, requester.adapter().slots());
   begin(requester, {target, entry()});
-  const auto peer = owner.peers().find(Slot{0x20});
-  EXPECT_GE(region_waits([&] { peer->mark_dead(); }), 2);
+  int looks_when_dead = 0;
+  const ScriptedClock clock([&](int look) {
+    if (look == 4) peer->mark_dead();
+    if (look == 10) {
+      looks_when_dead = look;
+      kill(child.pid(), SIGKILL);
+    }
+    return Instant{0};
+  });
+  settle_region(owner.adapter(), owner.peers(), clock, key);
+  EXPECT_EQ(looks_when_dead, 10) << "it was given up although the process lived";
   EXPECT_TRUE(touch.has_value());
+  EXPECT_TRUE(peer->gone());
+  owner.peers().remove(requester.adapter().incarnation());
+}
+
+TEST_F(RevocationTest, WindowWaitsForTouchesThroughItAndNoOthers) {
+  introduce(owner, requester);
+  const auto window_waits = [&] {
+    return waits([&](const Clock& clock) { settle_window(owner.adapter(), owner.peers(), clock, key); });
+  };
+  begin(requester, {target, entry()});
+  EXPECT_GE(window_waits(), 2);
+  begin(owner, {target, entry()});
+  EXPECT_GE(window_waits(), 2) << "our own requests to ourselves";
+  begin(requester, {target, entry() + 1});
+  EXPECT_EQ(window_waits(), 0);
+  begin(owner, {Qpn::of(Slot{0x20}, 5), entry()});
+  EXPECT_EQ(window_waits(), 0) << "the same entry of another process";
 }
 
 TEST_F(RevocationTest, SaysOnceWhomItWaitsForAfter100Milliseconds) {
