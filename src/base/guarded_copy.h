@@ -16,8 +16,8 @@ struct CopyFault {
   const void* address = nullptr;
 };
 
-// Installs the SIGSEGV and SIGBUS handlers that a guarded copy or atomic (guarded_atomic.h) needs. They resume it when it
-// faults and hand every other signal to whatever was installed before, with its mask, flags, stack and arguments.
+// Installs the SIGSEGV and SIGBUS handlers that a guarded copy or atomic (guarded_atomic.h) needs. They resume it when
+// it faults and hand every other signal to whatever was installed before, with its mask, flags, stack and arguments.
 // Called before the first mapping of memory that is not ours. Idempotent; any thread. Fails with the errno of
 // sigaction.
 //

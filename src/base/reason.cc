@@ -22,6 +22,7 @@ constexpr ReasonText kTable[] = {
     {Reason::remote_operation_off, "remote-operation-off",
      "the peer's queue pair does not allow this operation (qp_access_flags)"},
     {Reason::remote_no_read_depth, "remote-no-read-depth", "the peer's queue pair has max_dest_rd_atomic 0"},
+    {Reason::remote_key_other_qp, "remote-key-other-qp", "the peer's memory window is bound to another queue pair"},
     {Reason::peer_dead, "peer-dead", "the process that owns the peer queue pair has ended"},
     {Reason::peer_not_ready, "peer-not-ready",
      "the peer queue pair stayed in RESET, INIT or ERR, or was destroyed, until the retries were used up"},
@@ -37,6 +38,15 @@ constexpr ReasonText kTable[] = {
      "the link is Ethernet and the address has no GRH: use -g (is_global and a GID)"},
     {Reason::not_this_host, "not-this-host", "the destination GID is no address of this host"},
     {Reason::no_agent, "no-agent", "the agent that introduces processes could not be reached or started"},
+    {Reason::window_unknown, "window-unknown", "what is to be bound is no memory window of the queue pair's PD"},
+    {Reason::window_bound, "window-bound", "a type 2 memory window is bound again before it was invalidated"},
+    {Reason::window_region, "window-region",
+     "a memory window is bound to what is no memory region of the queue pair's PD, or a zero-based one"},
+    {Reason::window_rights, "window-rights",
+     "the memory region does not allow windows (IBV_ACCESS_MW_BIND), or not with these rights"},
+    {Reason::window_range, "window-range", "a memory window reaches outside its memory region"},
+    {Reason::not_invalidatable, "not-invalidatable",
+     "the key to invalidate is no type 2 memory window that this queue pair could have bound"},
 };
 
 }  // namespace

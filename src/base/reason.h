@@ -26,6 +26,7 @@ enum class Reason : uint32_t {
   remote_memory_gone = 0x305,
   remote_operation_off = 0x306,
   remote_no_read_depth = 0x307,
+  remote_key_other_qp = 0x308,
   // The way to the peer.
   peer_dead = 0x401,
   peer_not_ready = 0x402,
@@ -40,6 +41,13 @@ enum class Reason : uint32_t {
   no_global_route = 0x601,
   not_this_host = 0x602,
   no_agent = 0x603,
+  // Memory windows.
+  window_unknown = 0x701,
+  window_bound = 0x702,
+  window_region = 0x703,
+  window_rights = 0x704,
+  window_range = 0x705,
+  not_invalidatable = 0x706,
 };
 
 struct ReasonText {

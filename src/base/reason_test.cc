@@ -30,6 +30,7 @@ constexpr Given kGiven[] = {
     {0x305, "remote-memory-gone"},
     {0x306, "remote-operation-off"},
     {0x307, "remote-no-read-depth"},
+    {0x308, "remote-key-other-qp"},
     {0x401, "peer-dead"},
     {0x402, "peer-not-ready"},
     {0x403, "peer-unknown"},
@@ -41,6 +42,12 @@ constexpr Given kGiven[] = {
     {0x601, "no-global-route"},
     {0x602, "not-this-host"},
     {0x603, "no-agent"},
+    {0x701, "window-unknown"},
+    {0x702, "window-bound"},
+    {0x703, "window-region"},
+    {0x704, "window-rights"},
+    {0x705, "window-range"},
+    {0x706, "not-invalidatable"},
 };
 
 TEST(Reason, NumbersKeepTheirNames) {

@@ -123,8 +123,8 @@ void Adapter::release_qpn(Qpn qpn) {
 
 Result<MemoryKey> Adapter::publish_region(RegionFields fields) {
   std::lock_guard lock(mutex_);
-  // Half of the table stays empty, so that drawing ends soon and wild keys mostly name nothing.
-  if (regions_.size() >= kRegionEntries / 2) return Status{ENOMEM};
+  // A part of the table stays empty, so that drawing ends soon and wild keys often name nothing.
+  if (regions_.size() >= kMaxRegions) return Status{ENOMEM};
   const uint32_t window = entry_window(regions_.size());
   uint32_t index;
   do index = random_below(window);
@@ -137,6 +137,13 @@ Result<MemoryKey> Adapter::publish_region(RegionFields fields) {
   regions_.emplace(index, fields.key);
   segment_->regions[index].publish(fields);
   return fields.key;
+}
+
+void Adapter::change_region(const RegionFields& fields) {
+  std::lock_guard lock(mutex_);
+  const uint32_t index = view_.entry_index(fields.key);
+  regions_[index] = fields.key;
+  segment_->regions[index].publish(fields);
 }
 
 void Adapter::withdraw_region(MemoryKey key) {

@@ -49,6 +49,9 @@ class Adapter {
 
   // Draws a key, publishes the region under it (fields.key is filled in) and returns it. ENOMEM when all are in use.
   Result<MemoryKey> publish_region(RegionFields fields);
+  // Replaces what peers see under a key that publish_region() gave out. fields.key may differ from it in its low 8 bits
+  // and is then the only one that names the entry.
+  void change_region(const RegionFields& fields);
   // Withdraws the region; the key is free again. Says nothing of operations already under way: see Revocation.
   void withdraw_region(MemoryKey key);
 

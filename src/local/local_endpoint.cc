@@ -4,6 +4,7 @@
 
 #include "base/guarded_copy.h"
 #include "base/log.h"
+#include "local/null_memory.h"
 
 namespace verbatim::local {
 namespace {
@@ -142,6 +143,10 @@ bool LocalEndpoint::find_region(const QueuePairFields& target, const SendWork& w
     decide(verdict, kStatus, Reason::remote_key_other_pd,
            "rkey {:#x} belongs to PD {}, peer QP {:#08x} to PD {} of process {}", work.rkey.value, region.pd.value,
            path_.peer.value, target.pd.value, peer_->pid());
+  } else if (region.queue_pair.value != 0 && region.queue_pair != path_.peer) {
+    decide(verdict, kStatus, Reason::remote_key_other_qp,
+           "rkey {:#x} is a window of QP {:#08x}, the peer is QP {:#08x}", work.rkey.value, region.queue_pair.value,
+           path_.peer.value);
   } else if (!(region.access & right_needed(work))) {
     decide(verdict, kStatus, Reason::remote_no_access, "rkey {:#x} has access {:#x}, a remote {} needs {:#x}",
            work.rkey.value, region.access, verb(work), right_needed(work));
@@ -171,7 +176,7 @@ bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, Slice& slice, 
     }
     const uint64_t length = std::min(room, sge.length - skip);
     if (length == 0) continue;
-    slice.local[slice.pieces++] = {start + skip, length};
+    slice.local[slice.pieces++] = {is_null_memory(start) ? start : start + skip, length};
     slice.length += length;
     room -= length;
     skip = 0;
@@ -183,7 +188,7 @@ bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, Slice& slice, 
 uint8_t* LocalEndpoint::locate(const Sge& sge, const SendWork& work, Verdict& verdict) const {
   constexpr auto kStatus = CompletionStatus::local_protection_error;
   RegionFields region;
-  if (!adapter_.view().read(sge.lkey, region)) {
+  if (!adapter_.view().read(sge.lkey, region) || region.kind == RegionKind::window) {
     decide(verdict, kStatus, Reason::local_key_unknown, "lkey {:#x} is no memory region", sge.lkey.value);
   } else if (region.pd != path_.pd) {
     decide(verdict, kStatus, Reason::local_key_other_pd, "lkey {:#x} belongs to PD {}, the QP to PD {}", sge.lkey.value,
@@ -195,6 +200,8 @@ uint8_t* LocalEndpoint::locate(const Sge& sge, const SendWork& work, Verdict& ve
   } else if (work.opcode == SendOpcode::rdma_read && !(region.access & access::kLocalWrite)) {
     decide(verdict, kStatus, Reason::local_no_write_access, "lkey {:#x} has access {:#x}, a read writes to it",
            sge.lkey.value, region.access);
+  } else if (region.kind == RegionKind::null) {
+    return work.opcode == SendOpcode::rdma_read ? null_sink() : null_source();
   } else {
     return reinterpret_cast<uint8_t*>(region.address + (sge.address - region.iova));
   }

@@ -14,16 +14,26 @@
 namespace verbatim::local {
 
 inline constexpr uint64_t kSegmentMagic = 0x314d495441425256;  // "VRBATIM1", little-endian
-inline constexpr uint32_t kSegmentVersion = 1;
+inline constexpr uint32_t kSegmentVersion = 2;
 
 inline constexpr uint32_t kMaxSlots = 16;
 inline constexpr uint32_t kQueuePairEntries = kMaxSlots * Qpn::kPerSlot;
 inline constexpr uint32_t kRegionBits = 20;
 inline constexpr uint32_t kRegionEntries = 1u << kRegionBits;
+// How many regions and windows an adapter publishes at most.
+inline constexpr uint32_t kMaxRegions = kRegionEntries / 4 * 3;
 inline constexpr uint32_t kTouchRecords = 256;
 inline constexpr uint32_t kNoticeEntries = 4096;
 
-// A memory region as its owner's peers see it. Addresses are the owner's; lengths in bytes.
+enum class RegionKind : uint32_t {
+  region = 0,
+  // A memory window: its key is for peers only. One that is not bound grants nothing.
+  window = 1,
+  // Memory that reads as zeros and forgets what is written; its key is for the owner's own SGEs only.
+  null = 2,
+};
+
+// A memory region or window as its owner's peers see it. Addresses are the owner's; lengths in bytes.
 struct RegionFields {
   MemoryKey key;  // 0: no region
   PdId pd;
@@ -36,6 +46,9 @@ struct RegionFields {
   uint64_t backing_device = 0;
   uint64_t backing_inode = 0;
   uint64_t backing_offset = 0;
+  RegionKind kind = RegionKind::region;
+  // A type 2 window is good only through the queue pair that bound it; 0: through every one of the PD.
+  Qpn queue_pair;
 };
 
 struct QueuePairFields {

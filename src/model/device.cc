@@ -9,7 +9,8 @@ namespace verbatim::model {
 Device::Device(const Surroundings& surroundings, DeviceAttributes attributes)
     : surroundings_(surroundings),
       attributes_(std::move(attributes)),
-      gids_(attributes_.node_guid, surroundings.addresses.interfaces()) {}
+      gids_(attributes_.node_guid, surroundings.addresses.interfaces()),
+      windows_(surroundings.adapter, surroundings.peers, surroundings.clock) {}
 
 PortAttributes Device::port() const {
   std::lock_guard lock(gid_mutex_);

@@ -13,6 +13,7 @@
 #include "model/device_attributes.h"
 #include "model/gid_table.h"
 #include "model/protection_domain.h"
+#include "model/window_table.h"
 
 namespace verbatim::model {
 
@@ -83,7 +84,8 @@ class Device {
   Waker& waker() const { return surroundings_.waker; }
 
   PdId next_pd_id();
-  Quota pds, mrs, cqs, qps;
+  Quota pds, mrs, mws, cqs, qps;
+  WindowTable& windows() { return windows_; }
 
   void add(QueuePair& queue_pair);
   // Nobody reaches the queue pair through the device after this returns.
@@ -106,6 +108,7 @@ class Device {
   GidTable gids_;
 
   std::atomic<uint32_t> last_pd_{0};
+  WindowTable windows_;
 
   std::shared_mutex registry_mutex_;  // guards what follows; taken before any object's own lock
   std::unordered_map<uint32_t, QueuePair*> queue_pairs_;

@@ -26,6 +26,8 @@ inline constexpr uint8_t kLinkLayerEthernet = 2;
 inline constexpr uint8_t kGrhRequired = 1;
 inline constexpr uint32_t kDeviceHasSystemImageGuid = 1u << 11;
 inline constexpr uint32_t kPortHasIpBasedGids = 1u << 26;
+inline constexpr uint32_t kDeviceHasWindows = 1u << 17;
+inline constexpr uint32_t kDeviceHasWindowsOfType2B = 1u << 24;
 inline constexpr uint8_t kNoAtomics = 0;
 
 // Path MTU as the wire encodes it.
@@ -51,6 +53,26 @@ struct LinkRate {
 // and for one whose speed is not known (0), as Linux shows it for such an interface.
 LinkRate link_rate(uint32_t mbps);
 
+// What memory on demand is good for, by transport (verbs.h, ibv_odp_transport_cap_bits).
+namespace on_demand {
+inline constexpr uint32_t kSend = 1;
+inline constexpr uint32_t kReceive = 2;
+inline constexpr uint32_t kWrite = 4;
+inline constexpr uint32_t kRead = 8;
+inline constexpr uint32_t kSharedReceive = 32;
+}  // namespace on_demand
+
+// A copy faults in what it needs. Not atomics: they need a mapping of the memory, and on demand there may come another.
+struct OnDemandPaging {
+  bool supported = true;
+  bool whole_address_space = true;
+  uint32_t rc =
+      on_demand::kSend | on_demand::kReceive | on_demand::kWrite | on_demand::kRead | on_demand::kSharedReceive;
+  uint32_t uc = on_demand::kSend | on_demand::kReceive | on_demand::kWrite;
+  uint32_t ud = on_demand::kSend | on_demand::kReceive | on_demand::kSharedReceive;
+  uint32_t xrc = on_demand::kSend | on_demand::kWrite | on_demand::kRead | on_demand::kSharedReceive;
+};
+
 struct DeviceAttributes {
   std::string fw_ver{kVersion};
   uint64_t node_guid = 0;         // host byte order
@@ -63,7 +85,7 @@ struct DeviceAttributes {
 
   uint64_t max_mr_size = INT64_MAX;           // bytes
   uint64_t page_size_cap = ~uint64_t{0xfff};  // bit n: pages of 2^n bytes
-  uint32_t device_cap_flags = kDeviceHasSystemImageGuid;
+  uint32_t device_cap_flags = kDeviceHasSystemImageGuid | kDeviceHasWindows | kDeviceHasWindowsOfType2B;
   int max_qp = 65536;
   int max_qp_wr = 32768;
   int max_sge = 32;
@@ -76,7 +98,7 @@ struct DeviceAttributes {
   int max_qp_init_rd_atom = 128;
   int max_res_rd_atom = max_qp * max_qp_rd_atom;
   uint8_t atomic_cap = kNoAtomics;
-  int max_mw = 0;
+  int max_mw = 262144;
   int max_mcast_grp = 0;
   int max_mcast_qp_attach = 0;
   int max_total_mcast_qp_attach = 0;
@@ -84,6 +106,7 @@ struct DeviceAttributes {
   int max_srq = 0;
   int max_srq_wr = 0;
   int max_srq_sge = 0;
+  OnDemandPaging on_demand_paging;
   uint16_t max_pkeys = 1;
   uint8_t local_ca_ack_delay = 15;  // 4.096 us * 2^n: 134 ms, a scheduler's worst rather than a NIC's
   uint8_t phys_port_cnt = 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "conformance/support/pair.h"
 
@@ -145,6 +146,138 @@ TEST_P(RegionAt, ItsOwnIovaAsTheRemoteAddress) {
   }
   EXPECT_EQ(post({2, opcode_, {local(0, 1)}, kIova + kLength, remote_.rkey}), kAllPosted);
   EXPECT_EQ(next(), failed(2, IBV_WC_REM_ACCESS_ERR)) << "one byte too far";
+}
+
+// Memory on demand need not be there when it is registered, and comes when it is used.
+TEST_P(RegionAt, OnDemandIsFaultedInByTheOperation) {
+  region_.reset();
+  ASSERT_EQ(madvise(memory_->data(), kLength, MADV_DONTNEED), 0);
+  operate_at(memory_->address(), near_->register_memory(*memory_, kEveryAccess | IBV_ACCESS_ON_DEMAND));
+}
+
+TEST_P(RegionAt, TheWholeAddressSpaceOnDemand) {
+  const MrHandle all(ibv_reg_mr(near_->pd(), nullptr, SIZE_MAX, static_cast<int>(kEveryAccess | IBV_ACCESS_ON_DEMAND)));
+  ASSERT_TRUE(all) << strerror(errno);
+  connect();
+  far_->fill(0, kLength, 1);
+  fill(memory_->bytes(), 2);
+  EXPECT_EQ(post({1, opcode_, {{memory_->address(3), 500, all->lkey}}, remote_.address, remote_.rkey}), kAllPosted);
+  EXPECT_EQ(next(), succeeded(1));
+  if (reads()) {
+    EXPECT_EQ(first_difference(memory_->bytes(3, 500), 1, 0), std::nullopt);
+  } else {
+    EXPECT_EQ(far_->first_difference(0, 500, 2, 3), std::nullopt);
+  }
+}
+
+// ---- ibv_alloc_null_mr(3) ----
+
+using NullRegion = EachWay;
+INSTANTIATE_TEST_SUITE_P(Each, NullRegion, every_way(), way_name);
+
+TEST_P(NullRegion, ReadsAsZerosAndForgetsWhatIsWritten) {
+  const MrHandle null(ibv_alloc_null_mr(near_->pd()));
+  ASSERT_TRUE(null) << strerror(errno);
+  connect();
+  far_->fill(0, kLength, 1);
+  fill(memory_->bytes(), 2);
+  constexpr uint32_t kNowhere = 7000;
+  const ibv_sge nowhere{0x7fff'ffff'0000, kNowhere, null->lkey};
+  for (uint64_t id = 1; id <= 2; ++id) {
+    EXPECT_EQ(post({id, opcode_, {local(0, 100), nowhere, local(100, 50)}, remote_.address, remote_.rkey}), kAllPosted);
+    EXPECT_EQ(next(), succeeded(id));
+  }
+  if (reads()) {
+    EXPECT_EQ(first_difference(memory_->bytes(0, 100), 1, 0), std::nullopt);
+    EXPECT_EQ(first_difference(memory_->bytes(100, 50), 1, 100 + kNowhere), std::nullopt);
+    EXPECT_EQ(first_difference(memory_->bytes(150, kLength - 150), 2, 150), std::nullopt);
+  } else {
+    EXPECT_EQ(far_->first_difference(0, 100, 2, 0), std::nullopt);
+    for (const uint64_t offset : {100u, 3000u, 99 + kNowhere}) EXPECT_EQ(far_->byte_at(offset), 0);
+    EXPECT_EQ(far_->first_difference(100 + kNowhere, 50, 2, 100), std::nullopt);
+    EXPECT_EQ(far_->first_difference(150 + kNowhere, kLength - 150 - kNowhere, 1, 150 + kNowhere), std::nullopt);
+  }
+}
+
+TEST_P(NullRegion, IsNotForPeersAndNotRegisteredAnew) {
+  const MrHandle null(ibv_alloc_null_mr(near_->pd()));
+  ASSERT_TRUE(null);
+  EXPECT_EQ(null->rkey, 0u);
+  EXPECT_EQ(null->length, SIZE_MAX);
+  EXPECT_EQ(ibv_rereg_mr(null.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_CMD);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+// ---- ibv_rereg_mr(3) ----
+
+using Reregistered = EachWay;
+INSTANTIATE_TEST_SUITE_P(Each, Reregistered, every_way(), way_name);
+
+TEST_P(Reregistered, ItsRangeIsTheNewOne) {
+  connect();
+  ASSERT_EQ(ibv_rereg_mr(region_.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory_->data() + 4096, 4096, 0), 0);
+  EXPECT_EQ(region_->addr, memory_->data() + 4096);
+  EXPECT_EQ(region_->length, 4096u);
+  EXPECT_EQ(post(request(1, 4096, 4096)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(1));
+  EXPECT_EQ(post(request(2, 0, 1)), kAllPosted);
+  EXPECT_EQ(next(), failed(2, IBV_WC_LOC_PROT_ERR));
+}
+
+TEST_P(Reregistered, ItsPdIsTheNewOne) {
+  connect();
+  ASSERT_EQ(ibv_rereg_mr(region_.get(), IBV_REREG_MR_CHANGE_PD, near_->other_pd(), nullptr, 0, 0), 0);
+  EXPECT_EQ(region_->pd, near_->other_pd());
+  EXPECT_EQ(post(request(1, 0, 100)), kAllPosted);
+  EXPECT_EQ(next(), failed(1, IBV_WC_LOC_PROT_ERR));
+}
+
+TEST_P(Reregistered, ItsRightsAreTheNewOnes) {
+  connect();
+  ASSERT_EQ(ibv_rereg_mr(region_.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), 0);
+  EXPECT_EQ(post(request(1, 0, 100)), kAllPosted);
+  EXPECT_EQ(next(), reads() ? failed(1, IBV_WC_LOC_PROT_ERR) : succeeded(1));
+}
+
+TEST_P(Reregistered, ErrorsAreNamedAndChangeNothing) {
+  connect();
+  const auto result = [&](int flags, void* address, size_t length, unsigned access) {
+    errno = 0;
+    return std::pair(ibv_rereg_mr(region_.get(), flags, nullptr, address, length, static_cast<int>(access)), errno);
+  };
+  constexpr int kRange = IBV_REREG_MR_CHANGE_TRANSLATION;
+  constexpr int kAccess = IBV_REREG_MR_CHANGE_ACCESS;
+  void* const here = memory_->data();
+  EXPECT_EQ(result(1 << 10, here, 8, 0), std::pair(int{IBV_REREG_MR_ERR_INPUT}, EINVAL)) << "an unknown flag";
+  EXPECT_EQ(result(kRange, nullptr, 8, 0), std::pair(int{IBV_REREG_MR_ERR_INPUT}, EINVAL));
+  EXPECT_EQ(result(kRange, here, 0, 0), std::pair(int{IBV_REREG_MR_ERR_INPUT}, EINVAL));
+  EXPECT_EQ(result(kRange, here, 8, kEveryAccess), std::pair(int{IBV_REREG_MR_ERR_INPUT}, EINVAL)) << "no such change";
+  EXPECT_EQ(result(0, nullptr, 0, 0), std::pair(int{IBV_REREG_MR_ERR_CMD}, EINVAL)) << "no change at all";
+  EXPECT_EQ(result(kAccess, nullptr, 0, IBV_ACCESS_REMOTE_WRITE), std::pair(int{IBV_REREG_MR_ERR_CMD}, EINVAL));
+  EXPECT_EQ(result(kRange, reinterpret_cast<void*>(8), 8, 0), std::pair(int{IBV_REREG_MR_ERR_CMD}, EFAULT));
+  EXPECT_EQ(region_->addr, here);
+  EXPECT_EQ(region_->length, kLength);
+  EXPECT_EQ(post(request(1, 0, kLength)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(1));
+}
+
+// ---- ibv_advise_mr(3) ----
+
+TEST_F(MemoryRegion, AdviceIsForMemoryOnDemand) {
+  const Memory memory(MemoryKind::anonymous, 4 * page_);
+  const MrHandle on_demand = side_.register_memory(memory, kEveryAccess | IBV_ACCESS_ON_DEMAND);
+  ASSERT_TRUE(on_demand);
+  ibv_sge range{memory.address(), 100, on_demand->lkey};
+  const auto advise = [&](int advice, uint32_t flags) {
+    return ibv_advise_mr(side_.pd(), static_cast<ibv_advise_mr_advice>(advice), flags, &range, 1);
+  };
+  EXPECT_EQ(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, 0), 0);
+  EXPECT_EQ(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH), 0);
+  EXPECT_EQ(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, 0), 0);
+  EXPECT_EQ(advise(IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT + 1, 0), EOPNOTSUPP);
+  EXPECT_EQ(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, 2), EINVAL);
+  range.length = static_cast<uint32_t>(4 * page_ + 1);
+  EXPECT_EQ(advise(IBV_ADVISE_MR_ADVICE_PREFETCH, 0), EFAULT);
 }
 
 using RegionOfReadOnlyMemory = EachSetting;

@@ -1,5 +1,6 @@
-// Nothing lands after a call that takes rights away has returned: ibv_dereg_mr, ibv_destroy_qp, ibv_modify_qp to ERR,
-// to RESET, or to fewer access flags. Many writers are at it all the time, here and in another process.
+// Nothing lands after a call that takes rights away has returned: ibv_dereg_mr, ibv_rereg_mr, ibv_destroy_qp,
+// ibv_modify_qp to ERR, to RESET, or to fewer access flags. Many writers are at it all the time, here and in another
+// process.
 #include <atomic>
 #include <random>
 #include <thread>
@@ -9,10 +10,10 @@
 namespace verbatim::conformance {
 namespace {
 
-enum class Taking { deregister, destroy, to_error, to_reset, narrow };
+enum class Taking { deregister, reregister, destroy, to_error, to_reset, narrow };
 
 std::string name(Taking taking) {
-  constexpr const char* kNames[] = {"Deregister", "Destroy", "ToError", "ToReset", "Narrow"};
+  constexpr const char* kNames[] = {"Deregister", "Reregister", "Destroy", "ToError", "ToReset", "Narrow"};
   return kNames[static_cast<int>(taking)];
 }
 
@@ -57,6 +58,10 @@ class Revocation : public testing::TestWithParam<Parameters> {
     switch (std::get<2>(GetParam())) {
       case Taking::deregister:
         return region_.reset();
+      case Taking::reregister:
+        EXPECT_EQ(ibv_rereg_mr(region_.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, other_memory_.data(), 4096, 0),
+                  0);
+        return;
       case Taking::destroy:
         return queue_pairs_.clear();
       case Taking::to_error:
@@ -116,14 +121,15 @@ class Revocation : public testing::TestWithParam<Parameters> {
   std::unique_ptr<Responder> writers_;
   std::optional<Side> side_;
   std::optional<Memory> memory_;
+  const Memory other_memory_{MemoryKind::anonymous, 4096};
   MrHandle region_;
   std::vector<QpHandle> queue_pairs_;
 };
 INSTANTIATE_TEST_SUITE_P(Each, Revocation,
                          testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous),
                                           testing::Values(MemoryKind::anonymous, MemoryKind::file),
-                                          testing::Values(Taking::deregister, Taking::destroy, Taking::to_error,
-                                                          Taking::to_reset, Taking::narrow)),
+                                          testing::Values(Taking::deregister, Taking::reregister, Taking::destroy,
+                                                          Taking::to_error, Taking::to_reset, Taking::narrow)),
                          parameters_name);
 
 TEST_P(Revocation, NothingLandsAfterTheCallHasReturned) {

@@ -10,6 +10,13 @@ static_assert(model::kPortActive == static_cast<int>(IBV_PORT_ACTIVE));
 static_assert(model::kLinkLayerEthernet == static_cast<int>(IBV_LINK_LAYER_ETHERNET));
 static_assert(model::kGrhRequired == static_cast<int>(IBV_QPF_GRH_REQUIRED));
 static_assert(model::kDeviceHasSystemImageGuid == static_cast<unsigned>(IBV_DEVICE_SYS_IMAGE_GUID));
+static_assert(model::kDeviceHasWindows == static_cast<unsigned>(IBV_DEVICE_MEM_WINDOW));
+static_assert(model::kDeviceHasWindowsOfType2B == static_cast<unsigned>(IBV_DEVICE_MEM_WINDOW_TYPE_2B));
+static_assert(model::on_demand::kSend == static_cast<unsigned>(IBV_ODP_SUPPORT_SEND));
+static_assert(model::on_demand::kReceive == static_cast<unsigned>(IBV_ODP_SUPPORT_RECV));
+static_assert(model::on_demand::kWrite == static_cast<unsigned>(IBV_ODP_SUPPORT_WRITE));
+static_assert(model::on_demand::kRead == static_cast<unsigned>(IBV_ODP_SUPPORT_READ));
+static_assert(model::on_demand::kSharedReceive == static_cast<unsigned>(IBV_ODP_SUPPORT_SRQ_RECV));
 static_assert(model::kPortHasIpBasedGids == static_cast<unsigned>(IBV_PORT_IP_BASED_GIDS));
 static_assert(model::kNoAtomics == static_cast<int>(IBV_ATOMIC_NONE));
 static_assert(static_cast<int>(model::PathMtu::bytes_256) == IBV_MTU_256);
@@ -58,6 +65,11 @@ ibv_device_attr_ex to_c_extended(const model::DeviceAttributes& attributes) {
   c.orig_attr = to_c(attributes);
   c.device_cap_flags_ex = attributes.device_cap_flags;
   c.phys_port_cnt_ex = attributes.phys_port_cnt;
+  const model::OnDemandPaging& paging = attributes.on_demand_paging;
+  c.odp_caps.general_caps =
+      (paging.supported ? IBV_ODP_SUPPORT : 0) | (paging.whole_address_space ? IBV_ODP_SUPPORT_IMPLICIT : 0);
+  c.odp_caps.per_transport_caps = {paging.rc, paging.uc, paging.ud};
+  c.xrc_odp_caps = paging.xrc;
   return c;
 }
 

@@ -67,13 +67,25 @@ TEST(ConvertAttributes, EachLimitOfTheDeviceReachesItsOwnMember) {
   for (size_t i = 0; i < members.size(); ++i) EXPECT_EQ(members[i], static_cast<int>(i) + 1) << i;
 }
 
+TEST(ConvertAttributes, TheExtendedAttributesSayWhatMemoryOnDemandIsGoodFor) {
+  model::DeviceAttributes attributes;
+  attributes.on_demand_paging = {.supported = true, .whole_address_space = false, .rc = 1, .uc = 2, .ud = 3, .xrc = 4};
+  const ibv_device_attr_ex c = to_c_extended(attributes);
+  EXPECT_EQ(c.odp_caps.general_caps, uint64_t{IBV_ODP_SUPPORT});
+  EXPECT_EQ(c.odp_caps.per_transport_caps.rc_odp_caps, 1u);
+  EXPECT_EQ(c.odp_caps.per_transport_caps.uc_odp_caps, 2u);
+  EXPECT_EQ(c.odp_caps.per_transport_caps.ud_odp_caps, 3u);
+  EXPECT_EQ(c.xrc_odp_caps, 4u);
+  EXPECT_EQ(to_c_extended(model::DeviceAttributes{}).odp_caps.general_caps,
+            uint64_t{IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT});
+}
+
 TEST(ConvertAttributes, TheExtendedAttributesRepeatTheFlagsAndPortsAndHaveNothingElse) {
   const model::DeviceAttributes attributes;
   const ibv_device_attr_ex c = to_c_extended(attributes);
   EXPECT_EQ(c.device_cap_flags_ex, c.orig_attr.device_cap_flags);
   EXPECT_EQ(c.phys_port_cnt_ex, c.orig_attr.phys_port_cnt);
   EXPECT_EQ(c.comp_mask, 0u);
-  EXPECT_EQ(c.odp_caps.general_caps, 0u);
   EXPECT_EQ(c.tso_caps.max_tso, 0u);
   EXPECT_EQ(c.tm_caps.max_num_tags, 0u);
   EXPECT_EQ(c.max_dm_size, 0u);

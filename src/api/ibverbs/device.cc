@@ -70,9 +70,6 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 }
 
 // The inline functions of verbs.h call the slots of ibv_context.ops without a look; what is not built refuses here.
-ibv_mw* refuse_alloc_mw(ibv_pd*, ibv_mw_type) { return fail(EOPNOTSUPP); }
-int refuse_bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
-int refuse_dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
 int refuse_req_notify_cq(ibv_cq*, int) { return EOPNOTSUPP; }
 int refuse_post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   *bad_wr = wr;
@@ -80,9 +77,6 @@ int refuse_post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 void fill_refusing_slots(ibv_context_ops& ops) {
-  ops.alloc_mw = refuse_alloc_mw;
-  ops.bind_mw = refuse_bind_mw;
-  ops.dealloc_mw = refuse_dealloc_mw;
   ops.req_notify_cq = refuse_req_notify_cq;
   ops.post_srq_recv = refuse_post_srq_recv;
 }
@@ -104,6 +98,8 @@ void fill_context(ContextObject& object, ibv_device* device) {
   fill_data_path_slots(base);
   fill_queue_pair_slots(base);
   fill_xrc_domain_slots(base);
+  fill_memory_slots(base);
+  fill_window_slots(context.ops);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "model/completion_queue.h"
 #include "model/device.h"
 #include "model/memory_region.h"
+#include "model/memory_window.h"
 #include "model/protection_domain.h"
 #include "model/queue_pair.h"
 #include "model/xrc_domain.h"
@@ -30,6 +31,11 @@ struct PdObject {
 struct MrObject {
   ibv_mr base{};
   std::unique_ptr<model::MemoryRegion> impl;
+};
+
+struct MwObject {
+  ibv_mw base{};
+  std::unique_ptr<model::MemoryWindow> impl;
 };
 
 // ibv_cq_ex begins with ibv_cq.
@@ -102,9 +108,10 @@ struct ContextObject {
   model::AsyncEvents events;
   // What stands where a NIC has the kernel's device: it can be duplicated and sent, and nothing else.
   FileDescriptor command;
-  // Destroyed from the last to the first: queue pairs before what they use.
+  // Destroyed from the last to the first: queue pairs and windows before what they use.
   LiveObjects<PdObject> pds;
   LiveObjects<MrObject> mrs;
+  LiveObjects<MwObject> mws;
   LiveObjects<CqObject> cqs;
   LiveObjects<XrcdObject> xrcds;
   LiveObjects<QpObject> qps;
@@ -115,6 +122,7 @@ inline ContextObject& object_of(ibv_context* context) {
 }
 inline PdObject& object_of(ibv_pd* pd) { return *reinterpret_cast<PdObject*>(pd); }
 inline MrObject& object_of(ibv_mr* mr) { return *reinterpret_cast<MrObject*>(mr); }
+inline MwObject& object_of(ibv_mw* mw) { return *reinterpret_cast<MwObject*>(mw); }
 inline CqObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CqObject*>(cq); }
 inline XrcdObject& object_of(ibv_xrcd* xrcd) { return *reinterpret_cast<XrcdObject*>(xrcd); }
 inline QpObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QpObject*>(qp); }
@@ -132,5 +140,9 @@ void fill_data_path_slots(verbs_context& context);
 void fill_queue_pair_slots(verbs_context& context);
 // open_xrcd, close_xrcd.
 void fill_xrc_domain_slots(verbs_context& context);
+// alloc_null_mr, advise_mr.
+void fill_memory_slots(verbs_context& context);
+// alloc_mw, bind_mw, dealloc_mw.
+void fill_window_slots(ibv_context_ops& ops);
 
 }  // namespace verbatim::api
