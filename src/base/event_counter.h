@@ -3,14 +3,24 @@
 #pragma once
 
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/file_descriptor.h"
+#include "base/no_cancellation.h"
 #include "base/result.h"
 
 namespace verbatim {
+
+// Adds one to an eventfd. Any thread; no cancellation point, unlike write(2): who has news for others is in the middle
+// of something that a cancelled thread must not leave half done.
+inline void add_to_eventfd(int fd) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const long written = syscall(SYS_write, fd, &one, sizeof one);
+}
 
 class EventCounter {
  public:
@@ -23,13 +33,12 @@ class EventCounter {
   int fd() const { return fd_.get(); }
 
   // Any thread.
-  void add() const {
-    const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = write(fd_.get(), &one, sizeof one);
-  }
+  void add() const { add_to_eventfd(fd_.get()); }
 
-  // Takes one event without waiting, whatever the descriptor's flags; none may be there any more.
+  // Takes one event without waiting, whatever the descriptor's flags; none may be there any more. No cancellation
+  // point.
   void take_back() const {
+    const NoCancellation guard;
     uint64_t value;
     iovec vector{&value, sizeof value};
     [[maybe_unused]] const ssize_t taken = preadv2(fd_.get(), &vector, 1, -1, RWF_NOWAIT);

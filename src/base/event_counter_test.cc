@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -72,6 +74,37 @@ TEST(EventCounter, ABlockedTakerGetsTheEventAddedByAnotherThread) {
   taker.join();
   EXPECT_TRUE(status.ok());
   EXPECT_FALSE(readable(counter.fd()));
+}
+
+// Completions are pushed, and so events added, in calls that POSIX and the man pages know as no cancellation points.
+TEST(EventCounter, AddingAndTakingBackAreNoCancellationPoints) {
+  const EventCounter counter = make_counter();
+  std::atomic<int> steps{0};
+  std::thread cancelled([&] {
+    pthread_cancel(pthread_self());
+    counter.add();
+    ++steps;
+    counter.add();
+    counter.take_back();
+    ++steps;
+    pthread_testcancel();
+    ++steps;
+  });
+  cancelled.join();
+  EXPECT_EQ(steps, 2);
+  EXPECT_TRUE(readable(counter.fd()));
+}
+
+TEST(EventCounter, ACancelledTakerTakesNothing) {
+  const EventCounter counter = make_counter();
+  std::thread cancelled([&] {
+    pthread_cancel(pthread_self());
+    (void)EventCounter::take(counter.fd());
+    ADD_FAILURE() << "take() is a cancellation point";
+  });
+  cancelled.join();
+  counter.add();
+  EXPECT_TRUE(readable(counter.fd()));
 }
 
 TEST(EventCounter, IsClosedOnExec) {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/event_counter.h"
 #include "engine/liveness.h"
 
 namespace verbatim::engine {
@@ -117,10 +118,7 @@ void Engine::wake() {
   if (!awake_.exchange(true, std::memory_order_seq_cst) && running_.load(std::memory_order_seq_cst)) ring();
 }
 
-void Engine::ring() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wakeup_.get(), &one, sizeof one);
-}
+void Engine::ring() { add_to_eventfd(wakeup_.get()); }
 
 void Engine::abandon() {
   running_.store(false, std::memory_order_relaxed);

@@ -1,9 +1,8 @@
 #include "local/peer.h"
 
-#include <unistd.h>
-
 #include <cstring>
 
+#include "base/event_counter.h"
 #include "proto/work.h"
 
 namespace verbatim::local {
@@ -37,10 +36,7 @@ Peer::Peer(SegmentView view, Incarnation incarnation, pid_t pid, FileDescriptor 
       image_(pid_),
       notices_seen_(oldest_notice(*foreign_)) {}
 
-void Peer::ring() const {
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(doorbell_fd_, &one, sizeof one);
-}
+void Peer::ring() const { add_to_eventfd(doorbell_fd_); }
 
 std::shared_ptr<const PeerMapping> Peer::mapping(const RegionFields& region) {
   if (self_ || region.backing_fd < 0) return nullptr;

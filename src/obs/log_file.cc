@@ -1,7 +1,6 @@
 #include "obs/log_file.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <system_error>
 
 #include "base/file_descriptor.h"
+#include "base/no_cancellation.h"
 
 namespace verbatim {
 namespace {
@@ -22,18 +22,6 @@ constexpr std::string_view kCut = "...\n";
 
 // Keys and addresses are in the lines: nobody else's to read.
 constexpr mode_t kMode = 0600;
-
-// open, write and close are cancellation points, and the caller may be in the middle of anything.
-class NoCancellation {
- public:
-  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state_); }
-  ~NoCancellation() { pthread_setcancelstate(state_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int state_ = 0;
-};
 
 class KeptErrno {
  public:
@@ -107,6 +95,7 @@ std::string LogFile::path_of(pid_t pid) const {
 
 void LogFile::write(LogLevel level, std::string_view line) {
   const KeptErrno kept;
+  // open, write and close are cancellation points, and the caller may be in the middle of anything.
   const NoCancellation guard;
   const pid_t pid = getpid();
   const std::string text = format_line(pid, level, line);
