@@ -31,6 +31,8 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Instant now() const = 0;
+  // The time of day at the instant that now() calls now: nanoseconds since 1970, UTC.
+  virtual int64_t wall_ns() const = 0;
 };
 
 }  // namespace verbatim

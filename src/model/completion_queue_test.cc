@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "model/completion_channel.h"
 #include "model/queue_pair.h"
 #include "support/test_device.h"
 
@@ -98,6 +99,148 @@ TEST_F(CompletionQueueTest, ACompletionThatFindsNoRoomBreaksTheQueueAndSaysSoOnc
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].type, AsyncEventType::completion_queue_error);
   EXPECT_EQ(events[0].element, this);
+}
+
+TEST_F(CompletionQueueTest, ABrokenQueueTakesInNothingMore) {
+  for (uint64_t id = 1; id <= 5; ++id) push(id, *source);
+  EXPECT_THAT(poll_ids(1), ElementsAre(1));
+  push(6, *source);
+  EXPECT_THAT(poll_ids(), ElementsAre(2, 3, 4));
+}
+
+TEST_F(CompletionQueueTest, TheEngineLeadsTheUsersOfABrokenQueueToErr) {
+  auto good = make(4);
+  const auto connected = [&](CompletionQueue& send_cq, CompletionQueue& receive_cq) {
+    auto queue_pair = QueuePair::create(side.device, side.events,
+                                        {.pd = *side.pd,
+                                         .send_cq = send_cq,
+                                         .receive_cq = receive_cq,
+                                         .capabilities = {.max_send_wr = 8, .max_send_sge = 1}})
+                          .take();
+    testing_support::connect(*queue_pair, Qpn::of(Slot{0x99}, 1));
+    return queue_pair;
+  };
+  const auto sends = connected(*cq, *good), receives = connected(*good, *cq), neither = connected(*good, *good);
+  const int woken = side.counting_waker.count();
+  for (uint64_t id = 1; id <= 5; ++id) push(id, *source);
+  EXPECT_EQ(side.counting_waker.count(), woken + 1);
+  side.device.carry_on(side.clock.now());
+  EXPECT_EQ(sends->state(), QueuePairState::err);
+  EXPECT_EQ(receives->state(), QueuePairState::err);
+  EXPECT_EQ(neither->state(), QueuePairState::rts);
+}
+
+TEST_F(CompletionQueueTest, WhoAsksAUserOfABrokenQueueIsNotFasterThanTheEngine) {
+  testing_support::connect(*other, Qpn::of(Slot{0x99}, 1));
+  for (uint64_t id = 1; id <= 5; ++id) push(id, *source);
+  EXPECT_EQ(other->query().state, QueuePairState::err);
+}
+
+TEST_F(CompletionQueueTest, IgnoringOverrunTheNewestTakeTheOldestOnesPlaces) {
+  auto lossy = CompletionQueue::create(side.device, side.events, this, 2, {.ignore_overrun = true}).take();
+  for (uint64_t id = 1; id <= 5; ++id) lossy->push({.work_id = id}, *source, WorkQueueKind::send, id);
+  EXPECT_FALSE(lossy->broken());
+  EXPECT_TRUE(side.take_events().empty());
+  std::vector<uint64_t> ids;
+  lossy->poll(10, [&](const Completion& completion) { ids.push_back(completion.work_id); });
+  EXPECT_THAT(ids, ElementsAre(4, 5));
+}
+
+TEST_F(CompletionQueueTest, ResizingKeepsWhatIsQueuedAndNoLess) {
+  push(10, *source), push(11, *source);
+  poll_ids();  // the ring now begins in its middle
+  for (uint64_t id = 1; id <= 3; ++id) push(id, *source);
+  EXPECT_EQ(cq->resize(2).error, EINVAL);
+  EXPECT_EQ(cq->resize(0).error, EINVAL);
+  EXPECT_EQ(cq->resize(side.device.attributes().max_cqe + 1).error, EINVAL);
+  EXPECT_EQ(cq->entries(), 4);
+  ASSERT_TRUE(cq->resize(3).ok());
+  EXPECT_EQ(cq->entries(), 3);
+  ASSERT_TRUE(cq->resize(6).ok());
+  for (uint64_t id = 4; id <= 6; ++id) push(id, *source);
+  EXPECT_FALSE(cq->broken());
+  EXPECT_THAT(poll_ids(), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(CompletionQueueTest, CompletionsSayWhenTheyWereAddedWhereThatIsAskedFor) {
+  auto stamped = CompletionQueue::create(side.device, side.events, this, 2, {.timestamps = true}).take();
+  const Instant before = side.clock.now();
+  stamped->push({}, *source, WorkQueueKind::send, 1);
+  side.clock.advance(Duration::microseconds(7));
+  stamped->push({}, *source, WorkQueueKind::send, 2);
+  side.clock.advance(Duration::microseconds(7));
+  const std::vector<Completion> completions = poll(*stamped);
+  ASSERT_EQ(completions.size(), 2u);
+  EXPECT_EQ(completions[0].added_at, before);
+  EXPECT_EQ(completions[1].added_at, before + Duration::microseconds(7));
+}
+
+// ---- completion events ----
+
+struct NotifyingQueueTest : CompletionQueueTest {
+  CompletionChannel channel{EventCounter::create().take()};
+  int object = 0;
+  std::unique_ptr<CompletionQueue> notifying =
+      CompletionQueue::create(side.device, side.events, &object, 8, {.channel = &channel}).take();
+
+  void add(uint64_t id = 1) { notifying->push({.work_id = id}, *source, WorkQueueKind::send, id); }
+  int take_events() {
+    int count = 0;
+    while (channel.next().ok()) ++count, channel.acknowledge(&notifying->completion_acknowledgement());
+    return count;
+  }
+};
+
+TEST_F(NotifyingQueueTest, AnEventForTheFirstCompletionAfterArmingAndNoOther) {
+  add();
+  notifying->arm(false);
+  EXPECT_EQ(take_events(), 0) << "for what was there before";
+  add();
+  const CompletionEvent event = channel.next().take();
+  EXPECT_EQ(event.element, &object);
+  EXPECT_EQ(event.account, &notifying->completion_acknowledgement());
+  channel.acknowledge(event.account);
+  add();
+  EXPECT_EQ(take_events(), 0);
+}
+
+TEST_F(NotifyingQueueTest, PollingTakesNoArmingAway) {
+  notifying->arm(false);
+  EXPECT_EQ(poll(*notifying).size(), 0u);
+  add();
+  EXPECT_EQ(poll(*notifying).size(), 1u);
+  EXPECT_EQ(take_events(), 1) << "an event with an empty queue is legal, none is not";
+}
+
+TEST_F(NotifyingQueueTest, DestructionForgetsEventsThatNobodyTook) {
+  notifying->arm(false);
+  add();
+  notifying.reset();
+  EXPECT_EQ(channel.next().error(), EAGAIN);
+}
+
+TEST_F(NotifyingQueueTest, TheEngineRaisesAnEventThatWasHeldBack) {
+  notifying->moderate({10, Duration::milliseconds(5)});
+  notifying->arm(false);
+  const int woken = side.counting_waker.count();
+  add();
+  EXPECT_EQ(side.counting_waker.count(), woken + 1);
+  EXPECT_EQ(side.device.carry_on(side.clock.now()), Backlog::waiting);
+  EXPECT_EQ(take_events(), 0);
+  side.clock.advance(Duration::milliseconds(5));
+  EXPECT_EQ(side.device.carry_on(side.clock.now()), Backlog::none);
+  EXPECT_EQ(take_events(), 1);
+}
+
+TEST_F(NotifyingQueueTest, ArmingLeavesTheWorkToTheEngine) {
+  begin_waiting(*source);
+  poll(*cq);
+  side.clock.advance(kPatience);
+  const int woken = side.counting_waker.count();
+  cq->arm(false);
+  EXPECT_EQ(side.counting_waker.count(), woken + 1);
+  EXPECT_EQ(cq->carry_on(side.clock.now()), Backlog::none) << "a lease keeps it away from who sleeps";
+  EXPECT_EQ(source->state(), QueuePairState::err);
 }
 
 TEST_F(CompletionQueueTest, PurgingForgetsTheCompletionsOfThatQueuePairAlone) {

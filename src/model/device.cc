@@ -76,7 +76,11 @@ void Device::take_notices(local::Peer& from) {
 Backlog Device::carry_on(Instant now) {
   std::shared_lock lock(registry_mutex_);
   Backlog backlog = Backlog::none;
-  for (CompletionQueue* queue : completion_queues_) backlog = std::max(backlog, queue->carry_on(now));
+  for (CompletionQueue* queue : completion_queues_) {
+    if (queue->take_news_of_break())
+      for (const auto& [qpn, queue_pair] : queue_pairs_) queue_pair->on_broken_queue();
+    backlog = std::max(backlog, queue->carry_on(now));
+  }
   return backlog;
 }
 

@@ -96,7 +96,8 @@ class Device {
   // The engine's turn, part one: what peers found wrong with operations on our queue pairs. `from` is the peer whose
   // notices are read; one thread at a time.
   void take_notices(local::Peer& from);
-  // Part two: carries on work that nobody who polls is carrying on.
+  // Part two: carries on work that nobody who polls is carrying on, and leads the users of broken completion queues to
+  // ERR.
   Backlog carry_on(Instant now);
 
  private:

@@ -112,6 +112,10 @@ struct DeviceAttributes {
   uint8_t phys_port_cnt = 1;
   uint32_t max_inline_data = 1024;  // bytes; not in ibv_device_attr, but create_qp refuses more
   int num_comp_vectors = 1;
+  uint64_t completion_timestamp_mask = ~uint64_t{0};
+  uint64_t hca_core_clock = 1'000'000;  // kHz: a timestamp counts nanoseconds
+  uint16_t max_cq_count = UINT16_MAX;   // completions per event, and microseconds, that moderation may ask for
+  uint16_t max_cq_period = UINT16_MAX;
 };
 
 struct PortAttributes {

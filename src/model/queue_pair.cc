@@ -182,8 +182,10 @@ void QueuePair::apply(const QueuePairAttributes& wanted, uint32_t mask) {
   if (mask & kSendPsn) attributes_.send_psn = wanted.send_psn % kPsnLimit;
 }
 
-QueuePairAttributes QueuePair::query() const {
+QueuePairAttributes QueuePair::query() {
   std::lock_guard lock(mutex_);
+  // Who was told that the queue broke, and looks, must not be faster than the engine.
+  follow_completion_queues();
   QueuePairAttributes result = attributes_;
   result.state = result.current_state = state();
   return result;
@@ -225,6 +227,15 @@ void QueuePair::enter_error() {
   flush_receives();
 }
 
+void QueuePair::follow_completion_queues() {
+  if ((setup_.send_cq.broken() || setup_.receive_cq.broken()) && may_be_reached(state())) enter_error();
+}
+
+void QueuePair::on_broken_queue() {
+  std::lock_guard lock(mutex_);
+  follow_completion_queues();
+}
+
 bool QueuePair::on_notice(const local::Peer& from, const local::NoticeFields& notice) {
   std::lock_guard lock(mutex_);
   if (notice.source != endpoint_.path().peer || !may_be_reached(state())) return true;
@@ -260,9 +271,7 @@ Status QueuePair::enqueue(const SendWork& work) {
 }
 
 void QueuePair::run(uint64_t budget) {
-  if (setup_.send_cq.broken() || setup_.receive_cq.broken()) {
-    if (may_be_reached(state())) enter_error();
-  }
+  follow_completion_queues();
   if (state() == QueuePairState::err) flush_sends();
   while (runnable()) {
     const uint64_t before = head_offset_;

@@ -97,7 +97,7 @@ class QueuePair {
   // EINVAL: a transition or value that the state table or the device does not allow. EHOSTUNREACH: the destination is
   // not of this host, or its processes cannot be reached. On failure nothing has changed.
   Status modify(const QueuePairAttributes& wanted, uint32_t mask);
-  QueuePairAttributes query() const;
+  QueuePairAttributes query();
 
   // Holds the queue pair for one call to post_send and executes what it may when it ends.
   class Posting {
@@ -128,6 +128,8 @@ class QueuePair {
   // What `from` says it found wrong with an operation on this queue pair. False while it is not known whether `from`
   // may say so. For Device.
   bool on_notice(const local::Peer& from, const local::NoticeFields& notice);
+  // A completion queue broke, maybe one of its own. For Device.
+  void on_broken_queue();
 
  private:
   QueuePair(Device& device, AsyncEvents& events, const Setup& setup, Qpn qpn);
@@ -149,6 +151,8 @@ class QueuePair {
   void fail_head(const local::Verdict& verdict);
   void finish_head(CompletionStatus status, Reason reason);
   void enter_error();
+  // To ERR when one of its completion queues is broken.
+  void follow_completion_queues();
   void flush_sends();
   void flush_receives();
   Duration patience() const;

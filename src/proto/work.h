@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/reason.h"
+#include "base/time.h"
 #include "base/types.h"
 
 namespace verbatim {
@@ -182,6 +183,8 @@ struct Completion {
   uint8_t service_level = 0;
   // A receive whose message asked for a solicited event. Errors always count as solicited.
   bool solicited = false;
+  // When it was added to its completion queue; set by queues that were asked to.
+  Instant added_at;
 };
 
 }  // namespace verbatim

@@ -12,6 +12,8 @@ namespace verbatim::testing_support {
 class FakeClock final : public Clock {
  public:
   Instant now() const override { return {now_.load(std::memory_order_acquire)}; }
+  int64_t wall_ns() const override { return now().ns + kWallAhead; }
+  static constexpr int64_t kWallAhead = 1'700'000'000'000'000'000;
   void advance(Duration step) { now_.fetch_add(step.ns, std::memory_order_acq_rel); }
 
  private:
@@ -24,6 +26,7 @@ class ScriptedClock final : public Clock {
  public:
   explicit ScriptedClock(std::function<Instant(int)> look) : look_(std::move(look)) {}
   Instant now() const override { return look_(looks_++); }
+  int64_t wall_ns() const override { return now().ns; }
   int looks() const { return looks_; }
 
  private:

@@ -100,7 +100,7 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
 }
 
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, [[maybe_unused]] int attr_mask, ibv_qp_init_attr* init) {
-  const model::QueuePair& impl = *object_of(qp).impl;
+  model::QueuePair& impl = *object_of(qp).impl;
   *attr = to_c(impl.query(), impl.capabilities());
   *init = {.qp_context = qp->qp_context,
            .send_cq = qp->send_cq,
