@@ -30,6 +30,19 @@ model::AsyncEvents& events_of(const ibv_async_event& event) {
                                               : object_of(event.element.qp->context).events;
 }
 
+// As programs see it in the object.
+void count_acknowledged(const ibv_async_event& event) {
+  if (event.event_type == IBV_EVENT_CQ_ERR) {
+    ibv_cq& cq = *event.element.cq;
+    const HeldMutex held(cq.mutex);
+    ++cq.async_events_completed;
+  } else {
+    ibv_qp& qp = *event.element.qp;
+    const HeldMutex held(qp.mutex);
+    ++qp.events_completed;
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -54,7 +67,11 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {
-  if (model::EventAcknowledgement* account = account_of(*event)) events_of(*event).acknowledge(account);
+  model::EventAcknowledgement* const account = account_of(*event);
+  if (!account) return;
+  count_acknowledged(*event);
+  // Last: who waits for it to destroy the object frees it.
+  events_of(*event).acknowledge(account);
 }
 
 }  // extern "C"

@@ -63,7 +63,10 @@ ibv_device_attr to_c(const model::DeviceAttributes& attributes) {
 ibv_device_attr_ex to_c_extended(const model::DeviceAttributes& attributes) {
   ibv_device_attr_ex c{};
   c.orig_attr = to_c(attributes);
+  c.completion_timestamp_mask = attributes.completion_timestamp_mask;
+  c.hca_core_clock = attributes.hca_core_clock;
   c.device_cap_flags_ex = attributes.device_cap_flags;
+  c.cq_mod_caps = {attributes.max_cq_count, attributes.max_cq_period};
   c.phys_port_cnt_ex = attributes.phys_port_cnt;
   const model::OnDemandPaging& paging = attributes.on_demand_paging;
   c.odp_caps.general_caps =

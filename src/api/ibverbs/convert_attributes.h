@@ -12,7 +12,7 @@
 namespace verbatim::api {
 
 ibv_device_attr to_c(const model::DeviceAttributes& attributes);
-// Everything that is not in ibv_device_attr is zero: not built, so not there.
+// Beyond ibv_device_attr: completion timestamps and moderation. The rest is zero: not built, so not there.
 ibv_device_attr_ex to_c_extended(const model::DeviceAttributes& attributes);
 ibv_port_attr to_c(const model::PortAttributes& attributes);
 ibv_gid to_c(const Gid& gid);

@@ -80,11 +80,17 @@ TEST(ConvertAttributes, TheExtendedAttributesSayWhatMemoryOnDemandIsGoodFor) {
             uint64_t{IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT});
 }
 
-TEST(ConvertAttributes, TheExtendedAttributesRepeatTheFlagsAndPortsAndHaveNothingElse) {
-  const model::DeviceAttributes attributes;
+TEST(ConvertAttributes, TheExtendedAttributesRepeatTheFlagsAndPortsAndHaveNothingThatIsNotBuilt) {
+  model::DeviceAttributes attributes;
+  attributes.max_cq_count = 7;
+  attributes.max_cq_period = 8;
   const ibv_device_attr_ex c = to_c_extended(attributes);
   EXPECT_EQ(c.device_cap_flags_ex, c.orig_attr.device_cap_flags);
   EXPECT_EQ(c.phys_port_cnt_ex, c.orig_attr.phys_port_cnt);
+  EXPECT_EQ(c.completion_timestamp_mask, UINT64_MAX);
+  EXPECT_EQ(c.hca_core_clock, 1'000'000u);
+  EXPECT_EQ(c.cq_mod_caps.max_cq_count, 7);
+  EXPECT_EQ(c.cq_mod_caps.max_cq_period, 8);
   EXPECT_EQ(c.comp_mask, 0u);
   EXPECT_EQ(c.tso_caps.max_tso, 0u);
   EXPECT_EQ(c.tm_caps.max_num_tags, 0u);

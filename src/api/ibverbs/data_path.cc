@@ -1,4 +1,4 @@
-// What moves data: the slots behind ibv_post_send(3), ibv_post_recv(3) and ibv_poll_cq(3).
+// What moves data: the slots behind ibv_post_send(3), ibv_post_recv(3), ibv_poll_cq(3) and ibv_req_notify_cq(3).
 #include "api/ibverbs/convert_work.h"
 #include "api/ibverbs/objects.h"
 
@@ -41,13 +41,26 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
   if (entries < 0) return -1;
   return object_of(cq).impl->poll(entries, [&](const Completion& completion) {
+    // The P_Key table has one entry; an Ethernet port has no LIDs.
     *wc++ = {.wr_id = completion.work_id,
              .status = static_cast<ibv_wc_status>(completion.status),
              .opcode = static_cast<ibv_wc_opcode>(completion.opcode),
              .vendor_err = static_cast<uint32_t>(completion.reason),
              .byte_len = completion.byte_length,
-             .qp_num = completion.qpn.value};
+             .imm_data = completion.immediate,
+             .qp_num = completion.qpn.value,
+             .src_qp = completion.source.value,
+             .wc_flags = completion.flags,
+             .pkey_index = 0,
+             .slid = 0,
+             .sl = completion.service_level,
+             .dlid_path_bits = 0};
   });
+}
+
+int req_notify_cq(ibv_cq* cq, int solicited_only) {
+  object_of(cq).impl->arm(solicited_only != 0);
+  return 0;
 }
 
 }  // namespace
@@ -77,4 +90,5 @@ void verbatim::api::fill_data_path_slots(verbs_context& context) {
   context.context.ops.post_send = post_send;
   context.context.ops.post_recv = post_recv;
   context.context.ops.poll_cq = poll_cq;
+  context.context.ops.req_notify_cq = req_notify_cq;
 }

@@ -69,23 +69,29 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   return 0;
 }
 
+// The clock of completion timestamps. Its ticks are nanoseconds, all in tv_nsec, as programs know it from other
+// devices.
+int query_rt_values(ibv_context* context, ibv_values_ex* values) {
+  if (values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) return EINVAL;
+  if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
+    values->raw_clock = {.tv_sec = 0, .tv_nsec = object_of(context).device.clock().now().ns};
+  return 0;
+}
+
 // The inline functions of verbs.h call the slots of ibv_context.ops without a look; what is not built refuses here.
-int refuse_req_notify_cq(ibv_cq*, int) { return EOPNOTSUPP; }
 int refuse_post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   *bad_wr = wr;
   return EOPNOTSUPP;
 }
 
-void fill_refusing_slots(ibv_context_ops& ops) {
-  ops.req_notify_cq = refuse_req_notify_cq;
-  ops.post_srq_recv = refuse_post_srq_recv;
-}
+void fill_refusing_slots(ibv_context_ops& ops) { ops.post_srq_recv = refuse_post_srq_recv; }
 
 // The slots of verbs_context that stay NULL make their inline function return EOPNOTSUPP.
 void fill_context(ContextObject& object, ibv_device* device) {
   verbs_context& base = object.base;
   base.query_port = query_port;
   base.query_device_ex = query_device_ex;
+  base.query_rt_values = query_rt_values;
   base.sz = sizeof base;
 
   ibv_context& context = base.context;
@@ -100,6 +106,7 @@ void fill_context(ContextObject& object, ibv_device* device) {
   fill_xrc_domain_slots(base);
   fill_memory_slots(base);
   fill_window_slots(context.ops);
+  fill_completion_queue_slots(base);
 }
 
 }  // namespace
@@ -143,6 +150,9 @@ VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 // Also frees what was made in the context and is still there, as the kernel would.
 VERBATIM_EXPORT int ibv_close_device(ibv_context* context) {
   const std::unique_ptr<ContextObject> object(&object_of(context));
+  // The kernel does not wait for acknowledgements either, which may never come.
+  object->events.close();
+  object->channels.for_each([](ChannelObject& channel) { channel.impl.close(); });
   pthread_mutex_destroy(&context->mutex);
   return 0;
 }

@@ -13,6 +13,7 @@
 #include "api/ibverbs/send_batch.h"
 #include "base/file_descriptor.h"
 #include "model/async_events.h"
+#include "model/completion_channel.h"
 #include "model/completion_queue.h"
 #include "model/device.h"
 #include "model/memory_region.h"
@@ -38,10 +39,20 @@ struct MwObject {
   std::unique_ptr<model::MemoryWindow> impl;
 };
 
+struct ChannelObject {
+  ibv_comp_channel base{};  // refcnt: the CQs attached to it; guarded by the context's mutex
+  model::CompletionChannel impl;
+};
+
 // ibv_cq_ex begins with ibv_cq.
 struct CqObject {
   ibv_cq_ex base{};
   std::unique_ptr<model::CompletionQueue> impl;
+  // The parent domain it was made in, or null; it is in use as long.
+  PdObject* domain = nullptr;
+  // From start_poll to end_poll: whose batch it is, and the completion that the read functions are about.
+  std::mutex batch;
+  Completion current;
 };
 
 // One opening of a domain, which others of this process may have opened too.
@@ -93,6 +104,11 @@ class LiveObjects {
     live_.erase(object);
     return std::unique_ptr<Object>(object);
   }
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    std::lock_guard lock(mutex_);
+    for (Object* object : live_) visit(*object);
+  }
   ~LiveObjects() {
     for (Object* object : live_) delete object;
   }
@@ -112,6 +128,7 @@ struct ContextObject {
   LiveObjects<PdObject> pds;
   LiveObjects<MrObject> mrs;
   LiveObjects<MwObject> mws;
+  LiveObjects<ChannelObject> channels;
   LiveObjects<CqObject> cqs;
   LiveObjects<XrcdObject> xrcds;
   LiveObjects<QpObject> qps;
@@ -123,6 +140,7 @@ inline ContextObject& object_of(ibv_context* context) {
 inline PdObject& object_of(ibv_pd* pd) { return *reinterpret_cast<PdObject*>(pd); }
 inline MrObject& object_of(ibv_mr* mr) { return *reinterpret_cast<MrObject*>(mr); }
 inline MwObject& object_of(ibv_mw* mw) { return *reinterpret_cast<MwObject*>(mw); }
+inline ChannelObject& object_of(ibv_comp_channel* channel) { return *reinterpret_cast<ChannelObject*>(channel); }
 inline CqObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CqObject*>(cq); }
 inline XrcdObject& object_of(ibv_xrcd* xrcd) { return *reinterpret_cast<XrcdObject*>(xrcd); }
 inline QpObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QpObject*>(qp); }
@@ -134,7 +152,19 @@ inline std::nullptr_t fail(int error) {
   return nullptr;
 }
 
-// Sets the slots of ibv_context.ops that move data: post_send, post_recv, poll_cq.
+// Holds a lock of the C objects, for as long as it lives.
+class HeldMutex {
+ public:
+  explicit HeldMutex(pthread_mutex_t& mutex) : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  ~HeldMutex() { pthread_mutex_unlock(&mutex_); }
+  HeldMutex(const HeldMutex&) = delete;
+  HeldMutex& operator=(const HeldMutex&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+// Sets the slots of ibv_context.ops that move data: post_send, post_recv, poll_cq, req_notify_cq.
 void fill_data_path_slots(verbs_context& context);
 // create_qp_ex.
 void fill_queue_pair_slots(verbs_context& context);
@@ -144,5 +174,9 @@ void fill_xrc_domain_slots(verbs_context& context);
 void fill_memory_slots(verbs_context& context);
 // alloc_mw, bind_mw, dealloc_mw.
 void fill_window_slots(ibv_context_ops& ops);
+// Sets the slots create_cq_ex and modify_cq.
+void fill_completion_queue_slots(verbs_context& context);
+// Sets the functions by which a CQ of ibv_create_cq_ex is polled; `alone`: by one thread only.
+void fill_polling_functions(ibv_cq_ex& cq, bool alone);
 
 }  // namespace verbatim::api
