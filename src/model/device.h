@@ -84,7 +84,7 @@ class Device {
   Waker& waker() const { return surroundings_.waker; }
 
   PdId next_pd_id();
-  Quota pds, mrs, mws, cqs, qps;
+  Quota pds, mrs, mws, cqs, qps, ahs;
   WindowTable& windows() { return windows_; }
 
   void add(QueuePair& queue_pair);

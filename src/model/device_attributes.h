@@ -102,7 +102,7 @@ struct DeviceAttributes {
   int max_mcast_grp = 0;
   int max_mcast_qp_attach = 0;
   int max_total_mcast_qp_attach = 0;
-  int max_ah = 0;
+  int max_ah = 65536;
   int max_srq = 0;
   int max_srq_wr = 0;
   int max_srq_sge = 0;

@@ -1,4 +1,6 @@
-// A protection domain: an identity that regions and queue pairs share, and the count of those who use it.
+// A protection domain: an identity that regions and queue pairs share, and the count of those who use it. A parent
+// domain (ibv_alloc_parent_domain(3)) is one with the identity of another: what is made in the one works with what is
+// made in the other.
 #pragma once
 
 #include <atomic>
@@ -15,10 +17,13 @@ class ProtectionDomain {
  public:
   // ENOMEM beyond the device's number of domains. The device outlives it.
   static Result<std::unique_ptr<ProtectionDomain>> create(Device& device);
+  // A parent domain over `real`, which it uses and which outlives it. It is not counted among the device's.
+  static std::unique_ptr<ProtectionDomain> over(ProtectionDomain& real);
   // Nobody uses it any more (in_use() is false).
   ~ProtectionDomain();
 
   PdId id() const { return id_; }
+  bool is_parent_domain() const { return real_ != nullptr; }
 
   // Any thread.
   void add_user() { users_.fetch_add(1, std::memory_order_relaxed); }
@@ -26,10 +31,11 @@ class ProtectionDomain {
   bool in_use() const { return users_.load(std::memory_order_acquire) != 0; }
 
  private:
-  ProtectionDomain(Device& device, PdId id) : device_(device), id_(id) {}
+  ProtectionDomain(Device& device, PdId id, ProtectionDomain* real) : device_(device), id_(id), real_(real) {}
 
   Device& device_;
   const PdId id_;
+  ProtectionDomain* const real_;  // null for one that stands for itself
   std::atomic<uint32_t> users_{0};
 };
 

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "local/local_endpoint.h"
+#include "model/address_vector.h"
 #include "model/async_events.h"
 #include "model/completion_queue.h"
 #include "model/device.h"
@@ -29,21 +30,6 @@ struct QueuePairCapabilities {
   uint32_t max_send_sge = 0;
   uint32_t max_recv_sge = 0;
   uint32_t max_inline_data = 0;
-};
-
-// As ibv_ah_attr; dgid in network order, flow label in host order.
-struct AddressVector {
-  bool is_global = false;
-  Gid dgid;
-  uint32_t flow_label = 0;
-  uint8_t sgid_index = 0;
-  uint8_t hop_limit = 0;
-  uint8_t traffic_class = 0;
-  uint16_t dlid = 0;
-  uint8_t service_level = 0;
-  uint8_t source_path_bits = 0;
-  uint8_t static_rate = 0;
-  uint8_t port = 0;
 };
 
 // As ibv_qp_attr, without capabilities and alternate path. PSNs 24 bits, timers as IBTA encodes them.

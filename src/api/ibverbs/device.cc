@@ -107,6 +107,7 @@ void fill_context(ContextObject& object, ibv_device* device) {
   fill_memory_slots(base);
   fill_window_slots(context.ops);
   fill_completion_queue_slots(base);
+  fill_parent_domain_slots(base);
 }
 
 }  // namespace

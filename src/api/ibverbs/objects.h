@@ -12,6 +12,7 @@
 #include "api/ibverbs/newer_verbs.h"
 #include "api/ibverbs/send_batch.h"
 #include "base/file_descriptor.h"
+#include "model/address_handle.h"
 #include "model/async_events.h"
 #include "model/completion_channel.h"
 #include "model/completion_queue.h"
@@ -24,9 +25,22 @@
 
 namespace verbatim::api {
 
+// A promise of the program to use what it makes with it in one thread at a time. We lock all the same.
+struct TdObject {
+  ibv_td base{};
+  std::atomic<uint32_t> users{0};  // parent domains; free_parent_domain() pairs with dealloc_td()
+};
+
+// A protection domain or a parent domain.
 struct PdObject {
   ibv_pd base{};
   std::unique_ptr<model::ProtectionDomain> impl;
+  TdObject* thread_domain = nullptr;  // a parent domain's, or null
+};
+
+struct AhObject {
+  ibv_ah base{};
+  std::unique_ptr<model::AddressHandle> impl;
 };
 
 struct MrObject {
@@ -126,6 +140,9 @@ struct ContextObject {
   FileDescriptor command;
   // Destroyed from the last to the first: queue pairs and windows before what they use.
   LiveObjects<PdObject> pds;
+  LiveObjects<TdObject> tds;
+  LiveObjects<PdObject> parent_domains;
+  LiveObjects<AhObject> ahs;
   LiveObjects<MrObject> mrs;
   LiveObjects<MwObject> mws;
   LiveObjects<ChannelObject> channels;
@@ -138,6 +155,8 @@ inline ContextObject& object_of(ibv_context* context) {
   return *reinterpret_cast<ContextObject*>(reinterpret_cast<char*>(context) - offsetof(verbs_context, context));
 }
 inline PdObject& object_of(ibv_pd* pd) { return *reinterpret_cast<PdObject*>(pd); }
+inline TdObject& object_of(ibv_td* td) { return *reinterpret_cast<TdObject*>(td); }
+inline AhObject& object_of(ibv_ah* ah) { return *reinterpret_cast<AhObject*>(ah); }
 inline MrObject& object_of(ibv_mr* mr) { return *reinterpret_cast<MrObject*>(mr); }
 inline MwObject& object_of(ibv_mw* mw) { return *reinterpret_cast<MwObject*>(mw); }
 inline ChannelObject& object_of(ibv_comp_channel* channel) { return *reinterpret_cast<ChannelObject*>(channel); }
@@ -178,5 +197,9 @@ void fill_window_slots(ibv_context_ops& ops);
 void fill_completion_queue_slots(verbs_context& context);
 // Sets the functions by which a CQ of ibv_create_cq_ex is polled; `alone`: by one thread only.
 void fill_polling_functions(ibv_cq_ex& cq, bool alone);
+// Sets alloc_td, dealloc_td, alloc_parent_domain.
+void fill_parent_domain_slots(verbs_context& context);
+// What ibv_dealloc_pd does with one that nobody uses.
+void free_parent_domain(PdObject& object);
 
 }  // namespace verbatim::api

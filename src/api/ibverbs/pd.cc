@@ -19,7 +19,10 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
 int ibv_dealloc_pd(ibv_pd* pd) {
   PdObject& object = object_of(pd);
   if (object.impl->in_use()) return EBUSY;
-  object_of(pd->context).pds.take(&object);
+  if (object.impl->is_parent_domain())
+    free_parent_domain(object);
+  else
+    object_of(pd->context).pds.take(&object);
   return 0;
 }
 

@@ -1,8 +1,9 @@
-// Attributes of an address handle from other things than the program's own: ibv_init_ah_from_wc(3).
+// Address handles, and what makes them from a received datagram: ibv_create_ah(3), ibv_init_ah_from_wc(3).
 #include <optional>
 #include <span>
 
 #include "api/ibverbs/convert_attributes.h"
+#include "api/ibverbs/convert_queue_pair.h"
 #include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
 #include "api/ibverbs/reply_path.h"
@@ -49,6 +50,28 @@ VERBATIM_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port_num, 
                   .traffic_class = path->traffic_class};
   }
   *ah_attr = result;
+  return 0;
+}
+
+VERBATIM_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  ContextObject& owner = object_of(pd->context);
+  Result<std::unique_ptr<model::AddressHandle>> handle =
+      model::AddressHandle::create(owner.device, *object_of(pd).impl, from_c(*attr));
+  if (!handle.ok()) return fail(handle.error());
+  auto object = std::make_unique<AhObject>();
+  object->impl = handle.take();
+  object->base = {.context = pd->context, .pd = pd};
+  return &owner.ahs.add(std::move(object))->base;
+}
+
+VERBATIM_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port_num) {
+  ibv_ah_attr attr;
+  if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr) != 0) return nullptr;
+  return ibv_create_ah(pd, &attr);
+}
+
+VERBATIM_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
+  object_of(ah->context).ahs.take(&object_of(ah));
   return 0;
 }
 
