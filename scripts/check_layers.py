@@ -17,7 +17,7 @@ LAYERS = {
     "wire": ["base"],
     "proto": ["base", "wire"],
     "cm": ["base", "wire", "proto"],
-    "agent": ["base", "wire", "cm"],
+    "agent": ["base", "wire", "cm", "obs"],
     "link": ["base", "wire"],
     "persist": ["base"],
     "obs": ["base"],

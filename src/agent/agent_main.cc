@@ -1,5 +1,5 @@
 // verbatim-agent --listen-fd N: serves the processes of one user until the last one has gone. Libraries start it
-// (launcher.h) with the socket that it is to listen on.
+// (launcher.h) with the socket that it is to listen on, and with the VERBATIM_LOG of the program that needed it first.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -7,12 +7,15 @@
 
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
 
 #include "agent/agent_server.h"
 #include "agent/identity.h"
+#include "obs/log_file.h"
+#include "obs/log_setting.h"
 
 namespace verbatim::agent {
 namespace {
@@ -55,6 +58,16 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+// Before the folder is changed, since FILE may be relative to that of the program. What is not understood is the
+// program's to complain about.
+void start_log() {
+  const char* value = ::secure_getenv("VERBATIM_LOG");
+  const std::optional<LogSetting> setting = value != nullptr ? parse_log_setting(value) : std::nullopt;
+  if (!setting || setting->level == LogLevel::off) return;
+  static LogFile file(setting->file);
+  set_log(&file, setting->level);
+}
+
 int serve(int argc, char** argv) {
   const std::optional<int> fd = listen_fd(argc, argv);
   if (!fd) return refuse("this program is started by the Verbatim libraries, with --listen-fd N");
@@ -66,6 +79,7 @@ int serve(int argc, char** argv) {
   }
   reset_signals();
   ::prctl(PR_SET_NAME, "verbatim-agent");
+  start_log();
   if (::chdir("/") != 0) return refuse("cannot change to the root directory");
   AgentServer server(identity.take(), FileDescriptor(*fd));
   return server.run().ok() ? 0 : refuse("cannot wait for events");

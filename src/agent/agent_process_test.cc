@@ -325,5 +325,29 @@ TEST_F(AgentProcessTest, AProgramThatIsNoAgentIsAskedAgainAndThenGivenUp) {
   EXPECT_EQ(connect_or_start(identity_, "/etc/passwd").error(), EACCES);
 }
 
+// For the environment that the agent is started with.
+class LoggingTo {
+ public:
+  explicit LoggingTo(const std::filesystem::path& folder) {
+    ::setenv("VERBATIM_LOG", ("info:" + (folder / "%p.log").string()).c_str(), 1);
+  }
+  ~LoggingTo() { ::unsetenv("VERBATIM_LOG"); }
+};
+
+TEST_F(AgentProcessTest, LogsWhereTheProgramThatStartedItDoes) {
+  std::string folder = testing::TempDir() + "agent-log-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  {
+    const LoggingTo logging(folder);
+    const auto member = start_member({11});
+    await_turn(identity_);
+    const std::string pid = std::to_string(the_agent());
+    const std::string log = read_file(folder + "/" + pid + ".log");
+    EXPECT_EQ(log.find("verbatim[" + pid + "] info: agent: process " + std::to_string(::getpid())), 0u) << log;
+    EXPECT_TRUE(log.ends_with('\n')) << log;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace verbatim::agent

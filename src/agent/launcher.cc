@@ -24,11 +24,13 @@ constexpr Duration kPatience = Duration::milliseconds(2000);
 constexpr Duration kFirstPause = Duration::milliseconds(1);
 constexpr Duration kLongestPause = Duration::milliseconds(50);
 
-// What a program's environment says to its libraries is not for the agent, which serves other programs too.
+// What a program's environment says to its libraries is not for the agent, which serves other programs too. Of a
+// program with more rights than its caller (AT_SECURE), nothing is: it would have the agent write where the caller
+// says.
 std::vector<std::string> agent_environment(const AgentIdentity& identity) {
   std::vector<std::string> environment;
   for (const char* name : {"PATH", "VERBATIM_LOG"}) {
-    if (const char* value = std::getenv(name)) environment.push_back(std::string(name) + "=" + value);
+    if (const char* value = ::secure_getenv(name)) environment.push_back(std::string(name) + "=" + value);
   }
   if (!identity.tag.empty()) environment.push_back(std::string(kTagVariable) + "=" + identity.tag);
   return environment;

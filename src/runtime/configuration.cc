@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "obs/log_setting.h"
+
 namespace verbatim::runtime {
 namespace {
 
@@ -34,22 +36,11 @@ std::optional<uint32_t> parse_number(std::string_view text, uint32_t most) {
   return number;
 }
 
-std::optional<LogLevel> parse_level(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, LogLevel>, 4> kLevels{
-      {{"off", LogLevel::off}, {"warn", LogLevel::warn}, {"info", LogLevel::info}, {"trace", LogLevel::trace}}};
-  for (const auto& [name, level] : kLevels) {
-    if (name == text) return level;
-  }
-  return std::nullopt;
-}
-
 std::optional<std::string_view> set_log(Configuration& configuration, std::string_view value) {
-  const size_t colon = value.find(':');
-  const std::optional<LogLevel> level = parse_level(value.substr(0, colon));
-  const std::string_view file = colon == value.npos ? std::string_view() : value.substr(colon + 1);
-  if (!level || (colon != value.npos && file.empty())) return "off, warn, info or trace, then perhaps :FILE";
-  configuration.log_level = *level;
-  configuration.log_file = file;
+  const std::optional<LogSetting> setting = parse_log_setting(value);
+  if (!setting) return "off, warn, info or trace, then perhaps :FILE";
+  configuration.log_level = setting->level;
+  configuration.log_file = setting->file;
   return std::nullopt;
 }
 
