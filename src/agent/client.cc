@@ -48,12 +48,13 @@ AgentClient::AgentClient(AgentIdentity identity, std::string agent_path, MemberD
       agent_path_(std::move(agent_path)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       description_(std::move(description)) {
-  assert(!description_.slots.empty() && description_.slots.size() <= kMaxSlotsPerProcess);
+  assert(description_.slots.size() <= kMaxSlotsPerProcess);
   attached_ = poll_.valid() && wake_.valid() && poll_.add(wake_.get(), EPOLLIN, kWakeTag).ok();
 }
 
 Status AgentClient::start() {
   const std::lock_guard lock(mutex_);
+  assert(!description_.slots.empty());
   started_ = true;
   return connect();
 }

@@ -56,7 +56,7 @@ class AgentEvents {
 
 struct MemberDescription {
   Incarnation incarnation;
-  std::vector<Slot> slots;  // at least one, claimed (slot_claim.h)
+  std::vector<Slot> slots;  // claimed (slot_claim.h); at least one by the time of start()
   int segment_fd = -1;      // both borrowed: valid as long as the client lives
   size_t segment_size = 0;
   int doorbell_fd = -1;

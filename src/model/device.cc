@@ -34,12 +34,20 @@ bool Device::is_local(const Gid& gid) {
 }
 
 bool Device::refresh_gids() {
+  std::lock_guard refreshing(refresh_mutex_);
   const std::vector<GidInterface> interfaces = surroundings_.addresses.interfaces();
-  std::lock_guard lock(gid_mutex_);
-  const GidTable::Change change = gids_.update(interfaces);
+  GidTable::Change change;
+  {
+    std::lock_guard lock(gid_mutex_);
+    change = gids_.update(interfaces);
+  }
   if (change.without_room)
     log(LogLevel::warn, "{} addresses of this host find no room in the GID table", change.without_room);
-  return !change.indices.empty();
+  if (change.indices.empty()) return false;
+  log(LogLevel::info, "{} entries of the GID table changed", change.indices.size());
+  std::lock_guard lock(events_mutex_);
+  for (AsyncEvents* events : events_) events->raise({.type = AsyncEventType::gid_change, .port = kPort});
+  return true;
 }
 
 PdId Device::next_pd_id() { return {last_pd_.fetch_add(1, std::memory_order_relaxed) + 1}; }
@@ -62,6 +70,16 @@ void Device::add(CompletionQueue& queue) {
 void Device::remove(CompletionQueue& queue) {
   std::unique_lock lock(registry_mutex_);
   completion_queues_.erase(&queue);
+}
+
+void Device::add(AsyncEvents& events) {
+  std::lock_guard lock(events_mutex_);
+  events_.insert(&events);
+}
+
+void Device::remove(AsyncEvents& events) {
+  std::lock_guard lock(events_mutex_);
+  events_.erase(&events);
 }
 
 void Device::take_notices(local::Peer& from) {

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "local/adapter.h"
 #include "local/peer_table.h"
+#include "model/async_events.h"
 #include "model/device_attributes.h"
 #include "model/gid_table.h"
 #include "model/protection_domain.h"
@@ -32,7 +33,7 @@ class Waker {
   virtual void wake() = 0;
 };
 
-// The host's addresses now.
+// The host's addresses now. Asked by one thread at a time.
 class AddressSource {
  public:
   virtual ~AddressSource() = default;
@@ -75,7 +76,8 @@ class Device {
   std::optional<GidEntry> gid_at(size_t index) const;
   // Looks at the host's addresses anew when it is not in the table: it may have come up after the device was opened.
   bool is_local(const Gid& gid);
-  // Takes in the host's present addresses; true when an index changed.
+  // Takes in the host's present addresses. When an index changed, every AsyncEvents of the device hears of it
+  // (gid_change), and the answer is true.
   bool refresh_gids();
 
   local::Adapter& adapter() const { return surroundings_.adapter; }
@@ -92,6 +94,9 @@ class Device {
   void remove(QueuePair& queue_pair);
   void add(CompletionQueue& queue);
   void remove(CompletionQueue& queue);
+  // Nothing more is raised in it after remove() returns.
+  void add(AsyncEvents& events);
+  void remove(AsyncEvents& events);
 
   // The engine's turn, part one: what peers found wrong with operations on our queue pairs. `from` is the peer whose
   // notices are read; one thread at a time.
@@ -105,8 +110,12 @@ class Device {
   const DeviceAttributes attributes_;
   const uint32_t message_limit_ = PortAttributes{}.max_msg_sz;
 
+  std::mutex refresh_mutex_;  // held while addresses are read and taken in, so that no older list replaces a newer one
   mutable std::mutex gid_mutex_;
   GidTable gids_;
+
+  std::mutex events_mutex_;  // guards what follows; taken with any object's lock held
+  std::unordered_set<AsyncEvents*> events_;
 
   std::atomic<uint32_t> last_pd_{0};
   WindowTable windows_;

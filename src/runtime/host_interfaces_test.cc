@@ -5,15 +5,12 @@
 #include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+
+#include "support/network_namespace.h"
 
 namespace verbatim::runtime {
 namespace {
@@ -73,28 +70,8 @@ TEST(HostInterfaces, AtMostOneHasTheDefaultRoute) {
   EXPECT_LE(std::ranges::count_if(interfaces.value(), &HostInterface::has_default_route), 1);
 }
 
-// Scenes are built with ip(8) in a network namespace of a child's own. The child's exit status is the verdict.
-class HostInterfacesInNamespace : public testing::Test {
+class HostInterfacesInNamespace : public testing_support::InNamespace {
  protected:
-  static constexpr int kNotAllowed = 77;
-
-  void in_namespace(const std::vector<std::string>& commands, const std::function<void()>& check) {
-    const pid_t child = fork();
-    if (child == 0) {
-      if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(kNotAllowed);
-      for (const std::string& command : commands) {
-        if (std::system(("ip " + command).c_str()) != 0) _exit(kNotAllowed);
-      }
-      check();
-      _exit(HasFailure() ? 1 : 0);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFEXITED(status)) << status;
-    if (WEXITSTATUS(status) == kNotAllowed) GTEST_SKIP() << "a network namespace cannot be set up here";
-    EXPECT_EQ(WEXITSTATUS(status), 0) << "see above";
-  }
-
   static std::vector<HostInterface> interfaces() {
     auto result = host_interfaces();
     EXPECT_TRUE(result.ok());

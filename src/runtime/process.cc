@@ -38,18 +38,22 @@ model::InterfaceRole role_of(InterfaceKind kind) {
 
 class HostAddresses final : public model::AddressSource {
  public:
+  // Where the kernel does not say (a program may be out of descriptors), what it said last: no address has gone.
   std::vector<model::GidInterface> interfaces() override {
-    std::vector<model::GidInterface> result;
     Result<std::vector<HostInterface>> found = host_interfaces();
     if (!found.ok()) {
       log(LogLevel::warn, "the kernel does not list this host's addresses: {}", strerror(found.error()));
-      return result;
+      return last_;
     }
+    last_.clear();
     for (const HostInterface& interface : found.value())
-      result.push_back({interface.ifindex, interface.mtu, interface.speed_mbps, role_of(interface.kind),
-                        interface.has_default_route, interface.addresses});
-    return result;
+      last_.push_back({interface.ifindex, interface.mtu, interface.speed_mbps, role_of(interface.kind),
+                       interface.has_default_route, interface.addresses});
+    return last_;
   }
+
+ private:
+  std::vector<model::GidInterface> last_;
 };
 
 // The agent lies beside the library that this code is in, wherever its folder was moved to.
@@ -120,6 +124,7 @@ void Process::abandon() {
   joined_.store(nullptr, std::memory_order_relaxed);
   engine_.abandon();
   client_.reset();
+  address_watch_.reset();
   claims_.clear();
   xrc_domains_.abandon();
   peers_->abandon();
@@ -139,15 +144,23 @@ Result<Slot> Process::claim_slot() {
 Status Process::start_engine() {
   if (engine_.running()) return Status::success();
   std::lock_guard lock(join_mutex_);
+  if (engine_.running()) return Status::success();
   if (!client_)
     client_ = std::make_unique<AgentClient>(
         identity_, agent_path(),
-        MemberDescription{adapter_->incarnation(), describe_slots(), adapter_->segment_fd(), sizeof(local::Segment),
-                          adapter_->doorbell_fd()});
-  return engine_.start(
-      *device_,
-      {{adapter_->doorbell_fd(), [this] { on_doorbell(); }}, {client_->fd(), [this] { client_->receive(*this); }}},
-      &adapter_->liveness_word());
+        MemberDescription{
+            adapter_->incarnation(), {}, adapter_->segment_fd(), sizeof(local::Segment), adapter_->doorbell_fd()});
+  std::vector<engine::Engine::Source> sources{{adapter_->doorbell_fd(), [this] { on_doorbell(); }},
+                                              {client_->fd(), [this] { client_->receive(*this); }}};
+  if (Result<AddressWatch> watch = AddressWatch::open(); watch.ok()) {
+    address_watch_ = watch.take();
+    sources.push_back({address_watch_->fd(), [this] { on_addresses(); }});
+    // What changed before the watch began.
+    device_->refresh_gids();
+  } else {
+    log(LogLevel::warn, "changes of this host's addresses will not be noticed: {}", strerror(watch.error()));
+  }
+  return engine_.start(*device_, std::move(sources), &adapter_->liveness_word());
 }
 
 Status Process::join() {
@@ -158,23 +171,23 @@ Status Process::join() {
   if (joined_.load(std::memory_order_relaxed)) return Status::success();
   if (Status status = local::allow_peers(local::ptrace_scope()); !status.ok())
     log(LogLevel::warn, "peers may not reach this process's memory: {}", strerror(status.error));
+  {
+    std::lock_guard slots_lock(slots_mutex_);
+    describe_slots();
+  }
   if (Status status = client_->start(); !status.ok()) {
     log(LogLevel::warn, "no agent: {} ({})", strerror(status.error), agent_path());
     return status;
   }
   std::lock_guard slots_lock(slots_mutex_);
-  // Those claimed since the client was described.
-  for (; described_claims_ < claims_.size(); ++described_claims_) client_->add_slot(claims_[described_claims_].slot());
+  // From here on claim_slot() tells the client itself.
+  describe_slots();
   joined_.store(client_.get(), std::memory_order_release);  // pairs with the loads in join() and refresh()
   return Status::success();
 }
 
-std::vector<Slot> Process::describe_slots() {
-  std::lock_guard lock(slots_mutex_);
-  std::vector<Slot> slots;
-  for (const SlotClaim& claim : claims_) slots.push_back(claim.slot());
-  described_claims_ = claims_.size();
-  return slots;
+void Process::describe_slots() {
+  for (; described_claims_ < claims_.size(); ++described_claims_) client_->add_slot(claims_[described_claims_].slot());
 }
 
 void Process::refresh() {
@@ -214,6 +227,11 @@ void Process::on_peer_dead(Incarnation incarnation) {
 }
 
 void Process::on_refused(std::string_view why) { log(LogLevel::warn, "the agent refuses this process: {}", why); }
+
+void Process::on_addresses() {
+  address_watch_->drain();
+  device_->refresh_gids();
+}
 
 void Process::on_doorbell() {
   uint64_t count;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "local/adapter.h"
 #include "local/peer_table.h"
 #include "model/device.h"
+#include "runtime/address_watch.h"
 #include "runtime/xrc_domains.h"
 
 namespace verbatim::runtime {
@@ -26,6 +28,8 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
 
   model::Device& device() { return *device_; }
   XrcDomains& xrc_domains() { return xrc_domains_; }
+  // The thread that hears of the host's addresses and of peers; nothing to do when it runs. Fails as Engine::start().
+  Status start_engine();
 
  private:
   static Result<std::unique_ptr<Process>> create();
@@ -34,9 +38,8 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   void abandon();
 
   Result<Slot> claim_slot();
-  // For the client that is about to be made: those claimed so far.
-  std::vector<Slot> describe_slots();
-  Status start_engine();
+  // Tells the client of those claimed since it was last told. With slots_mutex_ held.
+  void describe_slots();
   // Becomes known to the agent, once.
   Status join();
 
@@ -48,6 +51,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   void on_peer_dead(Incarnation incarnation) override;
   void on_refused(std::string_view why) override;
 
+  void on_addresses();
   void on_doorbell();
   // On the engine's thread, and on any that refresh() brings news to.
   void take_notices();
@@ -56,6 +60,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   const engine::SteadyClock clock_;
   engine::Engine engine_;
   std::unique_ptr<model::AddressSource> addresses_;
+  std::optional<AddressWatch> address_watch_;
 
   std::mutex slots_mutex_;  // guards what follows
   std::mt19937_64 random_;

@@ -36,9 +36,11 @@ class CountingWaker final : public model::Waker {
   std::atomic<int> count_{0};
 };
 
-class FixedAddresses final : public model::AddressSource {
+// One interface; its addresses are the test's to change while no other thread reads them.
+class FakeAddresses final : public model::AddressSource {
  public:
-  std::vector<model::GidInterface> interfaces() override { return {{.ifindex = 2, .mtu = 9000, .gids = {kHostGid}}}; }
+  std::vector<model::GidInterface> interfaces() override { return {{.ifindex = 2, .mtu = 9000, .gids = gids}}; }
+  std::vector<Gid> gids{kHostGid};
 };
 
 class TestDevice {
@@ -46,18 +48,14 @@ class TestDevice {
   // `waker`: where wake-ups go; the counting one when there is none. It outlives the device.
   explicit TestDevice(uint16_t first_slot, model::DeviceAttributes attributes = {}, model::Waker* waker = nullptr)
       : process(first_slot),
-        device({process.adapter(), process.peers(), clock, waker ? *waker : counting_waker, addresses_}, attributes),
+        device({process.adapter(), process.peers(), clock, waker ? *waker : counting_waker, addresses}, attributes),
         events(EventCounter::create().take()),
         pd(model::ProtectionDomain::create(device).take()) {}
 
   LocalProcess process;
   FakeClock clock;
   CountingWaker counting_waker;
-
- private:
-  FixedAddresses addresses_;
-
- public:
+  FakeAddresses addresses;
   model::Device device;
   model::AsyncEvents events;
   std::unique_ptr<model::ProtectionDomain> pd;

@@ -137,6 +137,8 @@ VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   // Whoever takes it for a kernel device gets EBADF, as open(2) says of O_PATH.
   FileDescriptor command(open("/", O_PATH | O_CLOEXEC));
   if (!command.valid()) return fail(errno);
+  // Any context may have an event when the host's addresses change, and programs wait for it without a call of ours.
+  if (const Status status = process.value()->start_engine(); !status.ok()) return fail(status.error);
   model::Device& implementation = process.value()->device();
   // Those who open the device anew find the addresses there are now.
   implementation.refresh_gids();
@@ -145,12 +147,14 @@ VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
       .device = implementation, .events = model::AsyncEvents(counter.take()), .command = std::move(command)});
   fill_context(*object, device);
   if (const int error = pthread_mutex_init(&object->base.context.mutex, nullptr); error != 0) return fail(error);
+  implementation.add(object->events);
   return &object.release()->base.context;
 }
 
 // Also frees what was made in the context and is still there, as the kernel would.
 VERBATIM_EXPORT int ibv_close_device(ibv_context* context) {
   const std::unique_ptr<ContextObject> object(&object_of(context));
+  object->device.remove(object->events);
   // The kernel does not wait for acknowledgements either, which may never come.
   object->events.close();
   object->channels.for_each([](ChannelObject& channel) { channel.impl.close(); });
