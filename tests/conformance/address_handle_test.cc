@@ -1,5 +1,11 @@
 // Address handles: ibv_create_ah(3), ibv_init_ah_from_wc(3).
+#include <endian.h>
+#include <net/if.h>
+
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "conformance/support/side.h"
 
@@ -56,6 +62,25 @@ TEST_F(AddressHandle, ThatIsLeftGoesWithItsContext) {
   ibv_pd* const pd = ibv_alloc_pd(context.get());
   ibv_ah_attr attr = to_this_host();
   EXPECT_NE(ibv_create_ah(pd, &attr), nullptr);
+}
+
+TEST_F(AddressHandle, LinkLayerAddressIsThatOfTheInterface) {
+  ibv_gid_entry entry{};
+  ASSERT_EQ(ibv_query_gid_ex(side_.context(), kPort, 0, &entry, 0), 0);
+  char name[IF_NAMESIZE];
+  if (if_indextoname(entry.ndev_ifindex, name) == nullptr) GTEST_SKIP() << "no interface has an address";
+  std::string expected;
+  std::ifstream("/sys/class/net/" + std::string(name) + "/address") >> expected;
+  ibv_ah_attr attr = to_this_host();
+  uint8_t mac[6];
+  uint16_t vlan = 1;
+  ASSERT_EQ(ibv_resolve_eth_l2_from_gid(side_.context(), &attr, mac, &vlan), 0);
+  char text[18];
+  std::snprintf(text, sizeof text, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+  EXPECT_EQ(text, expected);
+  EXPECT_EQ(vlan, 0xffff);
+  attr.grh.dgid.raw[15] ^= 0x80;
+  EXPECT_EQ(ibv_resolve_eth_l2_from_gid(side_.context(), &attr, mac, nullptr), -EHOSTUNREACH);
 }
 
 // The header that stands before a datagram from and to GID 0.

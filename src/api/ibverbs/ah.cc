@@ -1,12 +1,16 @@
 // Address handles, and what makes them from a received datagram: ibv_create_ah(3), ibv_init_ah_from_wc(3).
+#include <algorithm>
 #include <optional>
 #include <span>
+#include <tuple>
+#include <vector>
 
 #include "api/ibverbs/convert_attributes.h"
 #include "api/ibverbs/convert_queue_pair.h"
 #include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
 #include "api/ibverbs/reply_path.h"
+#include "runtime/host_interfaces.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
@@ -75,8 +79,22 @@ VERBATIM_EXPORT int ibv_destroy_ah(ibv_ah* ah) {
   return 0;
 }
 
-// For providers that put Ethernet headers on packets themselves. Ours leaves that to the kernel's sockets.
-VERBATIM_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, uint8_t[ETHERNET_LL_SIZE], uint16_t*) {
-  errno = EOPNOTSUPP;
-  return -EOPNOTSUPP;
+// The link-layer address behind the destination, which is one of ours. 0; -1 with errno EINVAL for a source index that
+// is not there; -EHOSTUNREACH. `vid`, if given: no VLAN.
+VERBATIM_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr,
+                                                uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t* vid) {
+  constexpr uint16_t kNoVlan = 0xffff;
+  ibv_gid own;
+  if (const int error = ibv_query_gid(context, attr->port_num, attr->grh.sgid_index, &own); error != 0) return error;
+  const Gid destination = from_c(attr->grh.dgid);
+  const Result<std::vector<runtime::HostInterface>> interfaces = runtime::host_interfaces();
+  if (!interfaces.ok()) return -interfaces.error();
+  for (const runtime::HostInterface& interface : interfaces.value()) {
+    if (std::ranges::find(interface.addresses, destination) == interface.addresses.end()) continue;
+    static_assert(ETHERNET_LL_SIZE == std::tuple_size_v<decltype(interface.mac)>);
+    std::ranges::copy(interface.mac, eth_mac);
+    if (vid != nullptr) *vid = kNoVlan;
+    return 0;
+  }
+  return -EHOSTUNREACH;
 }
