@@ -103,6 +103,10 @@ std::optional<Refusal> AgentServer::on_request(Connection& connection, const ToA
     registry_.introduce(connection.member, {static_cast<uint16_t>(introduce->slot)});
     return {};
   }
+  if (std::holds_alternative<IntroduceEveryone>(message)) {
+    registry_.introduce_everyone(connection.member);
+    return {};
+  }
   return on_known_peer(connection.member, std::get<KnownPeer>(message));
 }
 
@@ -178,5 +182,7 @@ void AgentServer::post_peer_slot(Incarnation to, Incarnation whom, Slot slot) {
 }
 
 void AgentServer::post_dead(Incarnation to, Incarnation whom, pid_t pid) { post(to, Dead{whom.value, pid}); }
+
+void AgentServer::post_everyone(Incarnation to) { post(to, Everyone{}); }
 
 }  // namespace verbatim::agent

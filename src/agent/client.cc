@@ -71,6 +71,16 @@ void AgentClient::introduce(Slot slot) {
   }
 }
 
+void AgentClient::introduce_everyone() {
+  const std::lock_guard lock(mutex_);
+  const bool is_new = !std::exchange(wishes_everyone_, true);
+  if (socket_.valid()) {
+    if (is_new) request(IntroduceEveryone{});
+  } else if (started_) {
+    connect_or_report();  // repeats every wish
+  }
+}
+
 void AgentClient::add_slot(Slot slot) {
   const std::lock_guard lock(mutex_);
   assert(description_.slots.size() < kMaxSlotsPerProcess);
@@ -103,6 +113,7 @@ Status AgentClient::connect() {
     outgoing_.push(encode(ToAgent(KnownPeer{incarnation.value, peer.start_time, peer.pid})));
   }
   for (Slot slot : wishes_) outgoing_.push(encode(ToAgent(Introduce{slot.value})));
+  if (wishes_everyone_) outgoing_.push(encode(ToAgent(IntroduceEveryone{})));
   flush();
   return Status::success();
 }
@@ -197,6 +208,8 @@ void AgentClient::handle(Packet packet) {
     on_message(*peer_slot);
   } else if (const Dead* dead = std::get_if<Dead>(&message.value())) {
     on_message(*dead);
+  } else if (std::holds_alternative<Everyone>(message.value())) {
+    ready_.push_back(EveryoneEvent{});
   } else {
     on_message(std::get<Refused>(message.value()));
   }
@@ -265,6 +278,8 @@ void AgentClient::deliver(Event event, AgentEvents& events) {
     events.on_peer_slot(slot->peer, slot->slot);
   } else if (const DeadEvent* dead = std::get_if<DeadEvent>(&event)) {
     events.on_peer_dead(dead->peer);
+  } else if (std::holds_alternative<EveryoneEvent>(event)) {
+    events.on_everyone();
   } else {
     events.on_refused(std::get<RefusedEvent>(event).why);
   }

@@ -50,6 +50,8 @@ class AgentEvents {
   virtual void on_peer_slot(Incarnation peer, Slot slot) = 0;
   // Nothing more of it comes, unless it is introduced anew.
   virtual void on_peer_dead(Incarnation peer) = 0;
+  // After introduce_everyone(): on_peer() has told every member there was.
+  virtual void on_everyone() = 0;
   // There is no agent for us now, and why, for a person. The next start() or introduce() tries again.
   virtual void on_refused(std::string_view why) = 0;
 };
@@ -76,6 +78,8 @@ class AgentClient {
 
   // Wants to know the slot's owner. Answered by on_peer() or on_peer_slot(): at once, or when the owner appears.
   void introduce(Slot slot);
+  // Wants to know every member, those that come later too. Answered by on_peer() for each, and once by on_everyone().
+  void introduce_everyone();
   // This process has claimed one more slot.
   void add_slot(Slot slot);
 
@@ -97,10 +101,11 @@ class AgentClient {
   struct DeadEvent {
     Incarnation peer;
   };
+  struct EveryoneEvent {};
   struct RefusedEvent {
     std::string why;
   };
-  using Event = std::variant<PeerProcess, SlotEvent, DeadEvent, RefusedEvent>;
+  using Event = std::variant<PeerProcess, SlotEvent, DeadEvent, EveryoneEvent, RefusedEvent>;
 
   struct KnownProcess {
     pid_t pid = 0;
@@ -145,6 +150,7 @@ class AgentClient {
   agent::OutgoingQueue outgoing_;
   std::map<Incarnation, KnownProcess> peers_;
   std::set<Slot> wishes_;  // not answered yet
+  bool wishes_everyone_ = false;
   std::deque<Event> ready_;
 };
 

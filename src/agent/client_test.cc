@@ -57,6 +57,30 @@ TEST_F(AgentClientTest, WishesFromBeforeTheStartAndForOwnersToComeAreKept) {
   EXPECT_EQ(alice.peers_[0].incarnation, bob.incarnation_);
 }
 
+TEST_F(AgentClientTest, WhoWantsEveryoneMeetsThemAllAndThoseWhoComeLater) {
+  AgentThread agent(identity_);
+  Member alice(identity_, kOne), bob(identity_, kTwo);
+  ASSERT_TRUE(bob.client_.start().ok());
+  ASSERT_TRUE(alice.client_.start().ok());
+  alice.client_.introduce_everyone();
+  alice.await_everyone();
+  ASSERT_EQ(alice.peers_.size(), 1u);
+  EXPECT_EQ(alice.peers_[0].incarnation, bob.incarnation_);
+  Member carol(identity_, kThree);
+  ASSERT_TRUE(carol.client_.start().ok());
+  alice.await_peers(2);
+  EXPECT_EQ(alice.peers_[1].incarnation, carol.incarnation_);
+}
+
+TEST_F(AgentClientTest, WhoIsAloneHasMetEveryone) {
+  AgentThread agent(identity_);
+  Member alice(identity_, kOne);
+  alice.client_.introduce_everyone();
+  ASSERT_TRUE(alice.client_.start().ok());
+  alice.await_everyone();
+  EXPECT_TRUE(alice.peers_.empty());
+}
+
 TEST_F(AgentClientTest, ANewSlotIsToldToAcquaintances) {
   AgentThread agent(identity_);
   Member alice(identity_, kOne), bob(identity_, kTwo);
@@ -157,6 +181,7 @@ class Counting : public AgentEvents {
   void on_peer(PeerProcess) override { add(peers_); }
   void on_peer_slot(Incarnation, Slot) override { add(slots_); }
   void on_peer_dead(Incarnation) override { add(dead_); }
+  void on_everyone() override { ADD_FAILURE(); }
   void on_refused(std::string_view) override { ADD_FAILURE(); }
   size_t dead() const {
     const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@ struct Header {
 };
 
 constexpr uint32_t kMagic = 0x76626d61;
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 
 constexpr uint64_t kMaxSegment = uint64_t{1} << 40;
 

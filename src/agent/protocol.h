@@ -24,11 +24,13 @@ enum class MessageKind : uint16_t {
   add_slot = 2,
   introduce = 3,
   known_peer = 4,
+  introduce_everyone = 5,
   welcome = 17,
   refused = 18,
   peer = 19,
   peer_slot = 20,
   dead = 21,
+  everyone = 22,
 };
 
 // Why an agent refuses a process. Numbers are never reused.
@@ -97,6 +99,14 @@ struct KnownPeer {
   bool valid() const;
 };
 
+// For who may be any of them: the sender to a multicast group. Answered by PEER and PEER_SLOT for each member there is,
+// then EVERYONE, then more of the former as members come.
+struct IntroduceEveryone {
+  static constexpr MessageKind kKind = MessageKind::introduce_everyone;
+  static constexpr size_t kDescriptors = 0;
+  bool valid() const { return true; }
+};
+
 // Agent to member.
 
 struct Welcome {
@@ -142,8 +152,15 @@ struct Dead {
   bool valid() const;
 };
 
-using ToAgent = std::variant<Hello, AddSlot, Introduce, KnownPeer>;
-using ToMember = std::variant<Welcome, Refused, Peer, PeerSlot, Dead>;
+// The member has been told of every other one.
+struct Everyone {
+  static constexpr MessageKind kKind = MessageKind::everyone;
+  static constexpr size_t kDescriptors = 0;
+  bool valid() const { return true; }
+};
+
+using ToAgent = std::variant<Hello, AddSlot, Introduce, KnownPeer, IntroduceEveryone>;
+using ToMember = std::variant<Welcome, Refused, Peer, PeerSlot, Dead, Everyone>;
 
 inline constexpr size_t kMaxFrame = 96;
 inline constexpr size_t kMaxDescriptors = 2;

@@ -42,7 +42,9 @@ TEST(Protocol, RequestsComeBackAsTheyWereSent) {
   const auto add = decode_to_agent(encode(ToAgent(AddSlot{12})).view(), 0);
   const auto introduce = decode_to_agent(encode(ToAgent(Introduce{0xffe})).view(), 0);
   const auto known = decode_to_agent(encode(ToAgent(KnownPeer{5, 6, 7})).view(), 0);
-  ASSERT_TRUE(add.ok() && introduce.ok() && known.ok());
+  const auto everyone = decode_to_agent(encode(ToAgent(IntroduceEveryone{})).view(), 0);
+  ASSERT_TRUE(add.ok() && introduce.ok() && known.ok() && everyone.ok());
+  EXPECT_TRUE(std::holds_alternative<IntroduceEveryone>(everyone.value()));
   EXPECT_EQ(std::get<AddSlot>(add.value()).slot, 12u);
   EXPECT_EQ(std::get<Introduce>(introduce.value()).slot, 0xffeu);
   const KnownPeer& peer = std::get<KnownPeer>(known.value());
@@ -57,7 +59,9 @@ TEST(Protocol, AnswersComeBackAsTheyWereSent) {
   const auto peer = decode_to_member(encode(ToMember(sample_peer())).view(), 2);
   const auto slot = decode_to_member(encode(ToMember(PeerSlot{8, 9})).view(), 0);
   const auto dead = decode_to_member(encode(ToMember(Dead{10, 11})).view(), 0);
-  ASSERT_TRUE(welcome.ok() && refused.ok() && peer.ok() && slot.ok() && dead.ok());
+  const auto everyone = decode_to_member(encode(ToMember(Everyone{})).view(), 0);
+  ASSERT_TRUE(welcome.ok() && refused.ok() && peer.ok() && slot.ok() && dead.ok() && everyone.ok());
+  EXPECT_TRUE(std::holds_alternative<Everyone>(everyone.value()));
   EXPECT_TRUE(std::holds_alternative<Welcome>(welcome.value()));
   EXPECT_EQ(std::get<Refused>(refused.value()).reason, 7u);
   EXPECT_EQ(std::get<Peer>(peer.value()).pid, 42);
@@ -84,7 +88,7 @@ TEST(Protocol, TheNumberOfDescriptorsMustBeTheKinds) {
 TEST(Protocol, AForeignMagicNumberIsMalformedAndAnotherVersionIsNamedSo) {
   const Frame frame = encode(ToAgent(Introduce{1}));
   EXPECT_EQ(error_of(spoiled(frame, 0, 0), 0), EPROTO);
-  EXPECT_EQ(error_of(spoiled(frame, 4, 2), 0), EPROTONOSUPPORT);
+  EXPECT_EQ(error_of(spoiled(frame, 4, 3), 0), EPROTONOSUPPORT);
 }
 
 TEST(Protocol, OnlyTheKindsOfOneDirectionAreUnderstood) {

@@ -39,6 +39,13 @@ void Registry::introduce(Incarnation member, Slot slot) {
   if (owner) settle(process, *owner);
 }
 
+void Registry::introduce_everyone(Incarnation member) {
+  Process& process = *find(member);
+  process.wishes_everyone = process.awaits_everyone = true;
+  settle_with_all(process);
+  tell_of_everyone();
+}
+
 Status Registry::know(Incarnation member, Incarnation whom, pid_t pid) {
   Process& process = *find(member);
   if (whom == member) return Status::success();
@@ -58,6 +65,7 @@ void Registry::accepted(Incarnation to, Incarnation whom) {
   if (!receiver || !receiver->knows.contains(whom)) return;  // one of the two is gone meanwhile
   receiver->knows[whom].state = Acquaintance::accepted;
   if (Process* known = find(whom); known && known->present) settle(*receiver, *known);
+  tell_of_everyone();
 }
 
 void Registry::left(Incarnation member) {
@@ -67,6 +75,7 @@ void Registry::left(Incarnation member) {
   process = {};
   process.record = {.incarnation = member, .pid = pid};
   if (!is_known(member)) processes_.erase(member);
+  tell_of_everyone();
 }
 
 void Registry::died(Incarnation incarnation) {
@@ -78,6 +87,7 @@ void Registry::died(Incarnation incarnation) {
   for (auto& [other, survivor] : processes_) {
     if (survivor.knows.erase(incarnation) && survivor.present) mailbox_.post_dead(other, incarnation, pid);
   }
+  tell_of_everyone();
 }
 
 bool Registry::is_present(Incarnation incarnation) const {
@@ -108,6 +118,20 @@ void Registry::settle(Process& one, Process& other) {
     post_peer(owner, asker);
   } else {
     post_peer(asker, owner);
+  }
+}
+
+// Who waited for the last of those present, and knows it or will never do so.
+void Registry::tell_of_everyone() {
+  for (auto& [incarnation, process] : processes_) {
+    if (!process.awaits_everyone) continue;
+    const bool complete = std::all_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+      const Process& other = entry.second;
+      return !other.present || &other == &process || knows(process, other);
+    });
+    if (!complete) continue;
+    process.awaits_everyone = false;
+    mailbox_.post_everyone(incarnation);
   }
 }
 
@@ -155,8 +179,8 @@ bool Registry::is_introduction_under_way(const Process& who, const Process& whom
 }
 
 bool Registry::wishes_to_know(const Process& who, const Process& whom) {
-  return std::any_of(whom.record.slots.begin(), whom.record.slots.end(),
-                     [&](Slot slot) { return who.wishes.contains(slot); });
+  return who.wishes_everyone || std::any_of(whom.record.slots.begin(), whom.record.slots.end(),
+                                            [&](Slot slot) { return who.wishes.contains(slot); });
 }
 
 bool Registry::is_known(Incarnation incarnation) const {

@@ -42,6 +42,7 @@ class Mailbox {
   virtual void post_peer(Incarnation to, const MemberRecord& whom, bool with_slots) = 0;
   virtual void post_peer_slot(Incarnation to, Incarnation whom, Slot slot) = 0;
   virtual void post_dead(Incarnation to, Incarnation whom, pid_t pid) = 0;
+  virtual void post_everyone(Incarnation to) = 0;
 };
 
 class Registry {
@@ -54,6 +55,8 @@ class Registry {
   Status add_slot(Incarnation member, Slot slot);
   // Wishes to know the owner of the slot, now or when it appears. Its own slots, and what it knows, are not asked for.
   void introduce(Incarnation member, Slot slot);
+  // Wishes to know everybody, now and in time to come; is told when it knows all who are present.
+  void introduce_everyone(Incarnation member);
   // The member holds that process's memory from an earlier agent's time. If it is not present, the caller must watch it
   // and call died() in the end. ENOSPC: the member claims to know more processes than there can be.
   Status know(Incarnation member, Incarnation whom, pid_t pid);
@@ -82,6 +85,8 @@ class Registry {
     bool present = false;
     std::map<Incarnation, Knowledge> knows;
     std::set<Slot> wishes;
+    bool wishes_everyone = false;
+    bool awaits_everyone = false;  // and was not told yet that this is so
   };
 
   Process* find(Incarnation incarnation);
@@ -91,6 +96,7 @@ class Registry {
   static bool wishes_to_know(const Process& who, const Process& whom);
   void settle_with_all(Process& process);
   void settle(Process& one, Process& other);
+  void tell_of_everyone();
   void post_peer(Process& to, const Process& whom);
   void tell_new_slots(Process& to, const Process& whom);
 

@@ -30,6 +30,8 @@ class RegistryTest : public testing::Test, public Mailbox {
     posted_.push_back(name(to) + "<DEAD " + name(whom) + " " + std::to_string(pid));
   }
 
+  void post_everyone(Incarnation to) override { posted_.push_back(name(to) + "<EVERYONE"); }
+
   void join(Incarnation who, Slot slot) {
     ASSERT_TRUE(registry_.join({.incarnation = who, .pid = pid(who), .slots = {slot}}).ok());
   }
@@ -209,6 +211,55 @@ TEST_F(RegistryTest, AMemberCannotClaimToKnowMoreProcessesThanThereCanBe) {
   for (uint64_t i = 0; i < kLastSlot; ++i) ASSERT_TRUE(registry_.know(kAlice, {1000 + i}, 1).ok());
   EXPECT_EQ(registry_.know(kAlice, {9}, 1).error, ENOSPC);
   EXPECT_TRUE(registry_.know(kAlice, {1000}, 1).ok());
+}
+
+TEST_F(RegistryTest, WhoWishesForEveryoneIsIntroducedToEachByTheRule) {
+  join(kAlice, kAliceSlot);
+  join(kBob, kBobSlot);
+  join(kCarol, kCarolSlot);
+  registry_.introduce_everyone(kAlice);
+  EXPECT_EQ(take(), (Posts{"b<PEER a{}", "c<PEER a{}"}));
+  registry_.accepted(kBob, kAlice);
+  registry_.accepted(kCarol, kAlice);
+  EXPECT_EQ(take(), (Posts{"a<PEER b{2}", "a<PEER c{3}"}));
+  registry_.accepted(kAlice, kBob);
+  EXPECT_EQ(take(), Posts{"b<SLOT a 1"});
+  registry_.accepted(kAlice, kCarol);
+  EXPECT_EQ(take(), (Posts{"c<SLOT a 1", "a<EVERYONE"}));
+}
+
+TEST_F(RegistryTest, TheWishForEveryoneMeetsThoseWhoComeLaterAndIsAnsweredOnce) {
+  join(kAlice, kAliceSlot);
+  registry_.introduce_everyone(kAlice);
+  EXPECT_EQ(take(), Posts{"a<EVERYONE"});
+  join(kBob, kBobSlot);
+  EXPECT_EQ(take(), Posts{"b<PEER a{}"});
+  registry_.accepted(kBob, kAlice);
+  registry_.accepted(kAlice, kBob);
+  EXPECT_EQ(take(), (Posts{"a<PEER b{2}", "b<SLOT a 1"}));
+}
+
+TEST_F(RegistryTest, EveryoneIsThereWhenTheLastWhoWasMissingHasDiedOrLeft) {
+  join(kAlice, kAliceSlot);
+  join(kBob, kBobSlot);
+  join(kCarol, kCarolSlot);
+  registry_.introduce_everyone(kAlice);
+  take();
+  registry_.died(kBob);
+  EXPECT_EQ(take(), Posts{});
+  registry_.left(kCarol);
+  EXPECT_EQ(take(), Posts{"a<EVERYONE"});
+}
+
+TEST_F(RegistryTest, TheWishForEveryoneEndsWithItsMember) {
+  join(kAlice, kAliceSlot);
+  join(kBob, kBobSlot);
+  registry_.introduce_everyone(kAlice);
+  take();
+  registry_.died(kAlice);
+  EXPECT_EQ(take(), Posts{"b<DEAD a 110"});
+  join(kCarol, kCarolSlot);
+  EXPECT_EQ(take(), Posts{});
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 
@@ -118,6 +119,8 @@ void Adapter::publish(const QueuePairFields& fields) {
 void Adapter::release_qpn(Qpn qpn) {
   std::lock_guard lock(mutex_);
   if (QueuePairEntry* base = entry_base(qpn.slot())) base[qpn.index()].publish({});
+  for (auto item = attachments_.lower_bound({qpn, Gid{}}); item != attachments_.end() && item->first.first == qpn;)
+    item = withdraw_attachment(item);
   free_qpns_.push_back(qpn);
 }
 
@@ -151,6 +154,43 @@ void Adapter::withdraw_region(MemoryKey key) {
   const uint32_t index = view_.entry_index(key);
   segment_->regions[index].publish({});
   regions_.erase(index);
+}
+
+Status Adapter::attach(Qpn qpn, const Gid& group) {
+  std::lock_guard lock(mutex_);
+  if (attachments_.contains({qpn, group})) return Status::success();
+  if (attachments_.size() == kAttachmentEntries) return {ENOMEM};
+  const auto free = std::ranges::find(attachment_used_, false);
+  const auto index = static_cast<uint32_t>(free - attachment_used_.begin());
+  if (free == attachment_used_.end())
+    attachment_used_.push_back(true);
+  else
+    *free = true;
+  attachments_[{qpn, group}] = index;
+  segment_->attachments[index].publish({group, qpn});
+  const auto bound = static_cast<uint32_t>(attachment_used_.size());
+  segment_->header.attachment_bound.store(bound, std::memory_order_release);  // pairs with SegmentView::attached_to
+  return Status::success();
+}
+
+Status Adapter::detach(Qpn qpn, const Gid& group) {
+  std::lock_guard lock(mutex_);
+  const auto found = attachments_.find({qpn, group});
+  if (found == attachments_.end()) return {EINVAL};
+  withdraw_attachment(found);
+  return Status::success();
+}
+
+Adapter::Attachments::iterator Adapter::withdraw_attachment(Attachments::iterator item) {
+  segment_->attachments[item->second].publish({});
+  attachment_used_[item->second] = false;
+  return attachments_.erase(item);
+}
+
+bool Adapter::is_attached(Qpn qpn) const {
+  std::lock_guard lock(mutex_);
+  const auto found = attachments_.lower_bound({qpn, Gid{}});
+  return found != attachments_.end() && found->first.first == qpn;
 }
 
 void Adapter::leave_notice(const NoticeFields& notice) {

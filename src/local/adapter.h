@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -42,7 +43,7 @@ class Adapter {
 
   // ENOSPC when all are in use; the errno of ClaimSlot.
   Result<Qpn> allocate_qpn();
-  // Forgets the queue pair; its number is used again as late as possible.
+  // Forgets the queue pair and its attachments; its number is used again as late as possible.
   void release_qpn(Qpn qpn);
   // Makes `fields` what peers see of fields.qpn. Says nothing of operations already under way: see Revocation.
   void publish(const QueuePairFields& fields);
@@ -55,6 +56,13 @@ class Adapter {
   // Withdraws the region; the key is free again. Says nothing of operations already under way: see Revocation.
   void withdraw_region(MemoryKey key);
 
+  // Shows peers that the queue pair receives what is sent to the group. Nothing to do when it does already. ENOMEM when
+  // all entries are in use.
+  Status attach(Qpn qpn, const Gid& group);
+  // EINVAL when it is not attached.
+  Status detach(Qpn qpn, const Gid& group);
+  bool is_attached(Qpn qpn) const;
+
   // Leaves a notice for the peer that owns `notice.target`; the caller rings that peer's doorbell.
   void leave_notice(const NoticeFields& notice);
 
@@ -63,10 +71,14 @@ class Adapter {
   void abandon();
 
  private:
+  using Attachments = std::map<std::pair<Qpn, Gid>, uint32_t>;  // to the entry's index
+
   Adapter(ClaimSlot claim_slot, FileDescriptor segment_fd, FileDescriptor doorbell, Segment* segment);
   // The first queue pair entry of a slot of ours, or null.
   QueuePairEntry* entry_base(Slot slot) const;
   std::optional<Qpn> take_free_qpn();
+  // With mutex_ held; returns the next.
+  Attachments::iterator withdraw_attachment(Attachments::iterator item);
   // With growth_mutex_ held.
   Status add_slot();
 
@@ -82,6 +94,8 @@ class Adapter {
   mutable std::mutex mutex_;  // guards what follows, and is the single writer of the entries
   std::deque<Qpn> free_qpns_;
   std::unordered_map<uint32_t, MemoryKey> regions_;  // by entry index
+  Attachments attachments_;
+  std::vector<bool> attachment_used_;  // by entry index, as far as ever used
 };
 
 }  // namespace verbatim::local

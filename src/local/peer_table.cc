@@ -86,6 +86,7 @@ void PeerTable::abandon() {
   new (&by_slot_) std::map<Slot, std::shared_ptr<Peer>>;
   new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
   new (&ended_) std::set<Slot>;
+  has_everyone_.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace verbatim::local

@@ -1,6 +1,7 @@
 // The processes this one has been introduced to, by slot. Thread-safe; holds no lock while it calls out.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,11 +16,13 @@ namespace verbatim::local {
 class PeerTable {
  public:
   // `refresh` takes in introductions that have arrived but were not looked at; called by snapshot().
-  // `introduce` asks for the process that owns a slot; the answer comes later through add(). Both from any thread.
+  // `introduce` asks for the process that owns a slot, `introduce_everyone` for all there are and will be; the answer
+  // comes later through add(). All from any thread.
   struct Introducer {
     virtual ~Introducer() = default;
     virtual void refresh() = 0;
     virtual Status introduce(Slot slot) = 0;
+    virtual Status introduce_everyone() = 0;
   };
 
   // `self` owns `own_slots`, which may grow: asked each time.
@@ -31,6 +34,11 @@ class PeerTable {
   bool has_ended(Slot slot) const;
   // Sees to it that find() will answer when the slot's owner is there. Fails when nobody can be introduced.
   Status want(Slot slot);
+  // Sees to it that known() will have every process of the agent's, those that come later too. Fails as want() does.
+  Status want_everyone() { return introducer_.introduce_everyone(); }
+  // Whether known() has had all those who were there when want_everyone() was first called.
+  bool has_everyone() const { return has_everyone_.load(std::memory_order_acquire); }
+  void everyone_is_known() { has_everyone_.store(true, std::memory_order_release); }  // pairs with has_everyone()
 
   void add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots);
   void add_slot(Incarnation incarnation, Slot slot);
@@ -54,6 +62,7 @@ class PeerTable {
   const std::shared_ptr<Peer> self_;
   const std::function<bool(Slot)> is_own_;
   Introducer& introducer_;
+  std::atomic<bool> has_everyone_{false};
 
   mutable std::mutex mutex_;  // guards what follows
   std::map<Slot, std::shared_ptr<Peer>> by_slot_;

@@ -24,6 +24,7 @@ inline constexpr uint32_t kRegionEntries = 1u << kRegionBits;
 inline constexpr uint32_t kMaxRegions = kRegionEntries / 4 * 3;
 inline constexpr uint32_t kTouchRecords = 256;
 inline constexpr uint32_t kNoticeEntries = 4096;
+inline constexpr uint32_t kAttachmentEntries = 4096;
 
 enum class RegionKind : uint32_t {
   region = 0,
@@ -83,6 +84,14 @@ struct NoticeEntry : Published<NoticeFields> {};
 
 enum class NoticeKind : uint32_t { access_error = 1, invalid_request = 2, operation_error = 3 };
 
+// A queue pair of the owner's that receives what is sent to a multicast group.
+struct AttachmentFields {
+  Gid group;
+  Qpn qpn;  // 0: none
+  uint32_t reserved = 0;
+};
+struct AttachmentEntry : Published<AttachmentFields> {};
+
 struct SegmentHeader {
   uint64_t magic;
   uint32_t version;
@@ -96,6 +105,8 @@ struct SegmentHeader {
   std::atomic<uint32_t> liveness;
   std::atomic<uint32_t> slot_count;
   std::array<std::atomic<uint32_t>, kMaxSlots> slots;
+  // Attachments at this index and beyond were never used.
+  std::atomic<uint32_t> attachment_bound;
   // How many notices were ever written; notice n is in notices[n % kNoticeEntries].
   alignas(64) std::atomic<uint64_t> notice_count;
 };
@@ -104,6 +115,7 @@ struct Segment {
   SegmentHeader header;
   alignas(4096) TouchRecord touch_records[kTouchRecords];
   alignas(4096) NoticeEntry notices[kNoticeEntries];
+  alignas(4096) AttachmentEntry attachments[kAttachmentEntries];
   alignas(4096) QueuePairEntry queue_pairs[kQueuePairEntries];
   alignas(4096) RegionEntry regions[kRegionEntries];
 };

@@ -48,6 +48,19 @@ bool SegmentView::read(MemoryKey key, RegionFields& out) const {
   return segment_->regions[entry_index(key)].read(out) && out.key == key && key.value != 0;
 }
 
+std::vector<Qpn> SegmentView::attached_to(const Gid& group) const {
+  const uint32_t bound =
+      std::min(segment_->header.attachment_bound.load(std::memory_order_acquire),  // pairs with attach
+               kAttachmentEntries);
+  std::vector<Qpn> found;
+  for (uint32_t i = 0; i < bound; ++i) {
+    AttachmentFields fields;
+    if (segment_->attachments[i].read(fields) && fields.qpn.value != 0 && fields.group == group)
+      found.push_back(fields.qpn);
+  }
+  return found;
+}
+
 uint64_t SegmentView::notice_count() const {
   return segment_->header.notice_count.load(std::memory_order_acquire);  // pairs with Adapter::leave_notice
 }

@@ -2,6 +2,8 @@
 // bounded and checked; nothing read here is used as a pointer or index without a check by the reader. Thread-safe.
 #pragma once
 
+#include <vector>
+
 #include "base/file_descriptor.h"
 #include "base/result.h"
 #include "local/segment_layout.h"
@@ -26,6 +28,9 @@ class SegmentView {
 
   bool revokes_by_membarrier() const { return revokes_by_membarrier_; }
   const TouchRecord* touch_records() const { return segment_->touch_records; }
+  // The owner's queue pairs that are attached to the group. Those being attached or detached at this instant may be
+  // missing.
+  std::vector<Qpn> attached_to(const Gid& group) const;
   uint64_t notice_count() const;
   bool read_notice(uint64_t number, NoticeFields& out) const;
   // The kernel says that the owner has ended (see SegmentHeader::liveness).

@@ -23,8 +23,12 @@ Result<std::unique_ptr<AddressHandle>> AddressHandle::create(Device& device, Pro
   if (!own || own->empty()) return Status{EINVAL};
   // No packet has a header of one family for an address of the other.
   if (own->gid.is_ipv4_mapped() != address.dgid.is_ipv4_mapped()) return Status{EINVAL};
-  if (!address.dgid.is_multicast() && !device.is_local(address.dgid))
+  if (address.dgid.is_multicast()) {
+    // Whoever is attached may be any process; the introductions are under way when the first message is posted.
+    if (!device.peers().want_everyone().ok()) return refuse(EHOSTUNREACH, Reason::no_agent, address);
+  } else if (!device.is_local(address.dgid)) {
     return refuse(EHOSTUNREACH, Reason::not_this_host, address);
+  }
   if (!device.ahs.take(device.attributes().max_ah)) return Status{ENOMEM};
   return std::unique_ptr<AddressHandle>(new AddressHandle(device, pd,
                                                           {.source = own->gid,

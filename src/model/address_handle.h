@@ -15,7 +15,8 @@ namespace verbatim::model {
 class AddressHandle {
  public:
   // EINVAL: no GRH, which an Ethernet link cannot do without; another port; a source index with no GID; addresses of
-  // two families. EHOSTUNREACH: the destination is no group and no address of this host. ENOMEM: no more of them.
+  // two families. EHOSTUNREACH: the destination is no group and no address of this host, or a
+  // group, and there is no agent to tell who is in it. ENOMEM: no more of them.
   // The device and the domain outlive it.
   static Result<std::unique_ptr<AddressHandle>> create(Device& device, ProtectionDomain& pd,
                                                        const AddressVector& address);

@@ -71,6 +71,16 @@ TEST_F(AnAddressHandle, ReachesThisHostAndGroupsAndNobodyElse) {
   EXPECT_EQ(error(), 0);
 }
 
+TEST_F(AnAddressHandle, OfAGroupAsksForEveryone) {
+  EXPECT_EQ(error(), 0);
+  EXPECT_FALSE(side_.process.wishes_everyone());
+  address_.dgid = gid_of("::ffff:239.1.2.3");
+  EXPECT_EQ(error(), 0);
+  EXPECT_TRUE(side_.process.wishes_everyone());
+  side_.process.answer_introductions({ECONNREFUSED});
+  EXPECT_EQ(error(), EHOSTUNREACH);
+}
+
 TEST_F(AnAddressHandle, UsesItsDomain) {
   Result<std::unique_ptr<AddressHandle>> handle = create();
   EXPECT_TRUE(side_.pd->in_use());

@@ -99,9 +99,9 @@ struct DeviceAttributes {
   int max_res_rd_atom = max_qp * max_qp_rd_atom;
   uint8_t atomic_cap = kNoAtomics;
   int max_mw = 262144;
-  int max_mcast_grp = 0;
-  int max_mcast_qp_attach = 0;
-  int max_total_mcast_qp_attach = 0;
+  int max_mcast_grp = 4096;
+  int max_mcast_qp_attach = 4096;
+  int max_total_mcast_qp_attach = 4096;
   int max_ah = 65536;
   int max_srq = 0;
   int max_srq_wr = 0;

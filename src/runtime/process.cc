@@ -171,6 +171,7 @@ Status Process::join() {
   if (joined_.load(std::memory_order_relaxed)) return Status::success();
   if (Status status = local::allow_peers(local::ptrace_scope()); !status.ok())
     log(LogLevel::warn, "peers may not reach this process's memory: {}", strerror(status.error));
+  if (Status status = claim_first_slot(); !status.ok()) return status;
   {
     std::lock_guard slots_lock(slots_mutex_);
     describe_slots();
@@ -183,6 +184,15 @@ Status Process::join() {
   // From here on claim_slot() tells the client itself.
   describe_slots();
   joined_.store(client_.get(), std::memory_order_release);  // pairs with the loads in join() and refresh()
+  return Status::success();
+}
+
+// A member is known by its slots. A process that only asks for others may have no queue pair yet.
+Status Process::claim_first_slot() {
+  if (!adapter_->slots().empty()) return Status::success();
+  Result<Qpn> first = adapter_->allocate_qpn();
+  if (!first.ok()) return first.status();
+  adapter_->release_qpn(first.value());
   return Status::success();
 }
 
@@ -199,6 +209,12 @@ Status Process::introduce(Slot slot) {
   if (adapter_->owns(slot)) return start_engine();
   if (Status status = join(); !status.ok()) return status;
   client_->introduce(slot);
+  return Status::success();
+}
+
+Status Process::introduce_everyone() {
+  if (Status status = join(); !status.ok()) return status;
+  client_->introduce_everyone();
   return Status::success();
 }
 
@@ -225,6 +241,8 @@ void Process::on_peer_dead(Incarnation incarnation) {
   if (const std::shared_ptr<local::Peer> peer = peers_->remove(incarnation))
     log(LogLevel::info, "process {} has ended", peer->pid());
 }
+
+void Process::on_everyone() { peers_->everyone_is_known(); }
 
 void Process::on_refused(std::string_view why) { log(LogLevel::warn, "the agent refuses this process: {}", why); }
 

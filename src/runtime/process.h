@@ -40,15 +40,18 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   Result<Slot> claim_slot();
   // Tells the client of those claimed since it was last told. With slots_mutex_ held.
   void describe_slots();
+  Status claim_first_slot();
   // Becomes known to the agent, once.
   Status join();
 
   void refresh() override;
   Status introduce(Slot slot) override;
+  Status introduce_everyone() override;
 
   void on_peer(PeerProcess peer) override;
   void on_peer_slot(Incarnation incarnation, Slot slot) override;
   void on_peer_dead(Incarnation incarnation) override;
+  void on_everyone() override;
   void on_refused(std::string_view why) override;
 
   void on_addresses();

@@ -194,5 +194,15 @@ TEST_F(QpObject, DestroyedTakesItsCompletionsAlong) {
   EXPECT_FALSE(side_.poll(std::chrono::milliseconds(5)));
 }
 
+// ibv_attach_mcast(3): "Only QPs of Transport Service Type IBV_QPT_UD may be attached".
+TEST_F(QpObject, ThatIsConnectedIsInNoMulticastGroup) {
+  const QpHandle qp = side_.create_queue_pair();
+  ibv_gid group{};
+  group.raw[0] = 0xff;
+  group.raw[15] = 1;
+  EXPECT_EQ(ibv_attach_mcast(qp.get(), &group, 0), EINVAL);
+  EXPECT_EQ(ibv_detach_mcast(qp.get(), &group, 0), EINVAL);
+}
+
 }  // namespace
 }  // namespace verbatim::conformance

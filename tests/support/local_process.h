@@ -108,6 +108,15 @@ class LocalProcess final : public local::PeerTable::Introducer {
     wishes_.push_back(slot);
     return introduction_;
   }
+  Status introduce_everyone() override {
+    std::lock_guard lock(mutex_);
+    wishes_everyone_ = true;
+    return introduction_;
+  }
+  bool wishes_everyone() const {
+    std::lock_guard lock(mutex_);
+    return wishes_everyone_;
+  }
 
  private:
   Result<Slot> claim_slot() {
@@ -121,6 +130,7 @@ class LocalProcess final : public local::PeerTable::Introducer {
   int claims_ = 0;
   int refreshes_ = 0;
   std::vector<Slot> wishes_;
+  bool wishes_everyone_ = false;
   Status introduction_;
   Status claiming_;
   const LocalProcess* late_ = nullptr;

@@ -114,6 +114,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, [[maybe_unused]] int attr_mask, 
 }
 
 int ibv_destroy_qp(ibv_qp* qp) {
+  if (object_of(qp->context).device.adapter().is_attached({qp->qp_num})) return EBUSY;
   object_of(qp->context).qps.take(&object_of(qp));
   return 0;
 }

@@ -1,0 +1,14 @@
+#include "local/multicast.h"
+
+namespace verbatim::local {
+
+std::vector<GroupMember> group_members(const PeerTable& peers, const Gid& group) {
+  std::vector<GroupMember> members;
+  for (const std::shared_ptr<Peer>& peer : peers.known()) {
+    if (peer->dead()) continue;
+    for (const Qpn qpn : peer->view().attached_to(group)) members.push_back({peer, qpn});
+  }
+  return members;
+}
+
+}  // namespace verbatim::local

@@ -1,0 +1,22 @@
+// Who receives what is sent to a multicast group on this host: each process shows the attachments of its own queue
+// pairs in its segment, and a sender reads those of every process it knows. It knows them all once it has asked for
+// them (PeerTable::want_everyone) and PeerTable::has_everyone().
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "local/peer_table.h"
+
+namespace verbatim::local {
+
+struct GroupMember {
+  std::shared_ptr<Peer> peer;
+  Qpn qpn;
+};
+
+// The live ones, those of this process first. The sender's own queue pair is among them when it is attached: a NIC
+// returns it its own messages too, unless it was made with IBV_QP_CREATE_BLOCK_SELF_MCAST_LB. Any thread.
+std::vector<GroupMember> group_members(const PeerTable& peers, const Gid& group);
+
+}  // namespace verbatim::local
