@@ -84,7 +84,7 @@ TEST_F(Multicast, AQueuePairThatIsReleasedLeavesItsGroupsAndNoOther) {
 TEST_F(Multicast, WhoIsDeadIsNotFound) {
   const Qpn qpn = receiver_.allocate_qpn();
   ASSERT_TRUE(receiver_.adapter().attach(qpn, group_).ok());
-  sender_.peers().find(qpn.slot())->mark_dead();
+  group_members(sender_.peers(), group_).at(0).peer->mark_dead();
   EXPECT_THAT(members(group_), IsEmpty());
 }
 
