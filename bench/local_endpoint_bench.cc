@@ -39,6 +39,7 @@ struct Side {
   std::unique_ptr<Adapter> adapter;
   PeerTable peers{std::make_shared<Peer>(adapter->view(), adapter->incarnation(), adapter->doorbell_fd()),
                   [this](Slot slot) { return adapter->owns(slot); }, introducer};
+  Lanes lanes{*adapter, peers};
   Qpn qpn = adapter->allocate_qpn().take();
 };
 
@@ -102,7 +103,7 @@ void write_through(benchmark::State& state, Side& from, Side& to, bool target_in
   const Qpn own = from.qpn, peer = to.adapter->allocate_qpn().take();
   to.adapter->publish(
       {.qpn = peer, .state = static_cast<uint32_t>(QueuePairState::rts), .access = kAccess, .peer = own});
-  LocalEndpoint endpoint(*from.adapter, from.peers);
+  LocalEndpoint endpoint(*from.adapter, from.peers, from.lanes);
   if (!endpoint.connect({.own = own, .peer = peer}).ok()) return state.SkipWithError("no connection");
   const Sge sge{source.address(), static_cast<uint32_t>(length), lkey};
   const SendWork work{.rkey = rkey, .remote_address = target.address(), .sges = {&sge, 1}, .length = length};

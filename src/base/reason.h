@@ -18,6 +18,10 @@ enum class Reason : uint32_t {
   // The work request itself.
   message_too_long = 0x201,
   no_read_depth = 0x202,
+  atomic_length = 0x203,
+  operation_not_for_type = 0x204,
+  datagram_too_long = 0x205,
+  datagram_other_pd = 0x206,
   // Found in the target's tables.
   remote_key_unknown = 0x301,
   remote_key_other_pd = 0x302,
@@ -27,6 +31,11 @@ enum class Reason : uint32_t {
   remote_operation_off = 0x306,
   remote_no_read_depth = 0x307,
   remote_key_other_qp = 0x308,
+  remote_unaligned_atomic = 0x309,
+  remote_receive_too_short = 0x30a,
+  remote_receive_bad = 0x30b,
+  remote_no_receive = 0x30c,
+  remote_no_shared_queue = 0x30d,
   // The way to the peer.
   peer_dead = 0x401,
   peer_not_ready = 0x402,
@@ -37,6 +46,7 @@ enum class Reason : uint32_t {
   flushed = 0x501,
   refused_by_peer = 0x502,
   completion_queue_full = 0x503,
+  receive_too_short = 0x504,
   // Calls.
   no_global_route = 0x601,
   not_this_host = 0x602,
@@ -48,6 +58,12 @@ enum class Reason : uint32_t {
   window_rights = 0x704,
   window_range = 0x705,
   not_invalidatable = 0x706,
+  // Messages that nobody is told of but a person who asks.
+  dropped_no_receive = 0x801,
+  dropped_qkey = 0x802,
+  dropped_no_peer = 0x803,
+  dropped_too_long = 0x804,
+  dropped_not_allowed = 0x805,
 };
 
 struct ReasonText {

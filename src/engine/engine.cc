@@ -49,12 +49,14 @@ Engine::~Engine() {
   pthread_join(thread_, nullptr);
 }
 
-Status Engine::start(model::Device& device, std::vector<Source> sources, std::atomic<uint32_t>* liveness) {
+Status Engine::start(model::Device& device, std::vector<Source> sources, std::atomic<uint32_t>* liveness,
+                     std::atomic<uint32_t>* awake) {
   std::lock_guard lock(start_mutex_);
   if (running()) return Status::success();
   device_ = &device;
   sources_ = std::move(sources);
   liveness_ = liveness;
+  if (awake) awake_.store(awake, std::memory_order_relaxed);
   epoll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   wakeup_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll_.valid() || !wakeup_.valid()) return {errno};
@@ -98,24 +100,29 @@ void Engine::turn() {
 }
 
 int Engine::patience(model::Backlog backlog) {
+  std::atomic<uint32_t>& awake = *awake_.load(std::memory_order_relaxed);
   switch (backlog) {
     case model::Backlog::working:
+      awake.store(1, std::memory_order_relaxed);
       return 0;
     case model::Backlog::waiting:
+      awake.store(1, std::memory_order_relaxed);
       return kWaitingMilliseconds;
     case model::Backlog::none:
       break;
   }
-  awake_.store(false, std::memory_order_seq_cst);
+  awake.store(0, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with wake(): either it writes, or we see its work
   if (device_->carry_on(clock_.now()) == model::Backlog::none) return -1;
-  awake_.store(true, std::memory_order_relaxed);
+  awake.store(1, std::memory_order_relaxed);
   return kWaitingMilliseconds;
 }
 
 void Engine::wake() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with patience()
-  if (!awake_.exchange(true, std::memory_order_seq_cst) && running_.load(std::memory_order_seq_cst)) ring();
+  if (!awake_.load(std::memory_order_relaxed)->exchange(1, std::memory_order_seq_cst) &&
+      running_.load(std::memory_order_seq_cst))
+    ring();
 }
 
 void Engine::ring() { add_to_eventfd(wakeup_.get()); }

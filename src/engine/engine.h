@@ -30,9 +30,11 @@ class Engine final : public model::Waker {
   // Stops the thread; only tests end an engine, a process keeps it until it ends.
   ~Engine();
 
-  // Starts the thread, once; `liveness`, when given, is the futex word that the kernel marks at its end. The device
-  // and the sources outlive the engine. Fails with the errno of epoll, eventfd or pthread_create.
-  Status start(model::Device& device, std::vector<Source> sources, std::atomic<uint32_t>* liveness);
+  // Starts the thread, once; `liveness`, when given, is the futex word that the kernel marks at its end, and `awake`
+  // the word that says whether it looks for work by itself (one of its own when there is none). The device and the
+  // sources outlive the engine. Fails with the errno of epoll, eventfd or pthread_create.
+  Status start(model::Device& device, std::vector<Source> sources, std::atomic<uint32_t>* liveness,
+               std::atomic<uint32_t>* awake = nullptr);
   bool running() const { return running_.load(std::memory_order_acquire); }  // pairs with start()
 
   void wake() override;
@@ -54,8 +56,9 @@ class Engine final : public model::Waker {
   std::mutex start_mutex_;
   std::atomic<bool> running_{false};
   std::atomic<bool> stopping_{false};
-  // True while the engine will look for work without being woken. Pairs wake() with patience().
-  std::atomic<bool> awake_{false};
+  // Not 0 while the engine will look for work without being woken. Pairs wake(), also a peer's, with patience().
+  std::atomic<std::atomic<uint32_t>*> awake_{&own_awake_};
+  std::atomic<uint32_t> own_awake_{0};
   pthread_t thread_{};
   FileDescriptor epoll_;
   FileDescriptor wakeup_;

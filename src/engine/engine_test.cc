@@ -86,9 +86,9 @@ struct Waiter {
   explicit Waiter(TestDevice& side)
       : cq(side.make_cq(4)),
         qp(model::QueuePair::create(side.device, side.events,
-                                    {.pd = *side.pd,
-                                     .send_cq = *cq,
-                                     .receive_cq = *cq,
+                                    {.pd = side.pd.get(),
+                                     .send_cq = cq.get(),
+                                     .receive_cq = cq.get(),
                                      .capabilities = {.max_send_wr = 1, .max_send_sge = 1}})
                .take()) {
     make_ready();

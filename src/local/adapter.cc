@@ -193,6 +193,48 @@ bool Adapter::is_attached(Qpn qpn) const {
   return found != attachments_.end() && found->first.first == qpn;
 }
 
+std::optional<uint32_t> Adapter::claim_lane(Incarnation reader) {
+  std::lock_guard lock(mutex_);
+  SegmentHeader& header = segment_->header;
+  for (uint32_t index = 0; index < kLanes; ++index) {
+    if (header.lane_readers[index].load(std::memory_order_relaxed) != 0) continue;
+    Lane& lane = segment_->lanes[index];
+    lane.taken.store(0, std::memory_order_relaxed);
+    // A lane that was used before still shows the requests to its last reader.
+    for (LaneRequest& request : lane.requests)
+      if (request.sequence.load(std::memory_order_relaxed) != 0) request.sequence.store(0, std::memory_order_relaxed);
+    header.lane_readers[index].store(reader.value, std::memory_order_release);  // pairs with SegmentView::find_lane
+    header.lane_changes.fetch_add(1, std::memory_order_release);                // pairs with SegmentView::lane_changes
+    return index;
+  }
+  return std::nullopt;
+}
+
+void Adapter::release_lane(uint32_t index) {
+  std::lock_guard lock(mutex_);
+  segment_->header.lane_readers[index].store(0, std::memory_order_relaxed);
+}
+
+uint32_t Adapter::receive_count_of(Qpn qpn) const {
+  const QueuePairEntry* base = entry_base(qpn.slot());
+  return base ? static_cast<uint32_t>(base - segment_->queue_pairs) + qpn.index() : 0;
+}
+
+Result<uint32_t> Adapter::claim_shared_receives() {
+  std::lock_guard lock(mutex_);
+  if (next_shared_receives_ < kSharedReceiveEntries) return next_shared_receives_++;
+  if (free_shared_receives_.empty()) return Status{ENOSPC};
+  const uint32_t number = free_shared_receives_.front();
+  free_shared_receives_.pop_front();
+  return number;
+}
+
+void Adapter::release_shared_receives(uint32_t number) {
+  std::lock_guard lock(mutex_);
+  segment_->receive_counts[kQueuePairEntries + number].publish(0, 0);
+  free_shared_receives_.push_back(number);
+}
+
 void Adapter::leave_notice(const NoticeFields& notice) {
   std::lock_guard lock(mutex_);
   const uint64_t number = segment_->header.notice_count.load(std::memory_order_relaxed);

@@ -63,6 +63,21 @@ class Adapter {
   Status detach(Qpn qpn, const Gid& group);
   bool is_attached(Qpn qpn) const;
 
+  // Keeps a lane (lane_layout.h) for messages to that process; nothing when all are in use. It is as if never used.
+  std::optional<uint32_t> claim_lane(Incarnation reader);
+  void release_lane(uint32_t index);
+  Lane& lane(uint32_t index) { return segment_->lanes[index]; }
+
+  // Where the receives posted to a queue pair are counted for its peers, and its number there.
+  ReceiveCount& receive_count(uint32_t index) { return segment_->receive_counts[index]; }
+  uint32_t receive_count_of(Qpn qpn) const;
+  // A number for a shared receive queue, counted at kQueuePairEntries + number. ENOSPC when all are in use.
+  Result<uint32_t> claim_shared_receives();
+  void release_shared_receives(uint32_t number);
+
+  // What peers look at before they ring the doorbell (SegmentHeader::awake).
+  std::atomic<uint32_t>& awake_word() { return segment_->header.awake; }
+
   // Leaves a notice for the peer that owns `notice.target`; the caller rings that peer's doorbell.
   void leave_notice(const NoticeFields& notice);
 
@@ -96,6 +111,8 @@ class Adapter {
   std::unordered_map<uint32_t, MemoryKey> regions_;  // by entry index
   Attachments attachments_;
   std::vector<bool> attachment_used_;  // by entry index, as far as ever used
+  std::deque<uint32_t> free_shared_receives_;
+  uint32_t next_shared_receives_ = 1;  // 0 names none
 };
 
 }  // namespace verbatim::local

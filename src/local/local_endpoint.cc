@@ -2,20 +2,13 @@
 
 #include <cstring>
 
+#include "base/guarded_atomic.h"
 #include "base/guarded_copy.h"
-#include "base/log.h"
 #include "local/null_memory.h"
+#include "local/own_message.h"
 
 namespace verbatim::local {
 namespace {
-
-template <class... Args>
-void decide(Verdict& verdict, CompletionStatus status, Reason reason, fmt::format_string<Args...> format,
-            Args&&... args) {
-  verdict.status = status;
-  verdict.reason = reason;
-  if (log_enabled(LogLevel::warn)) verdict.detail = fmt::format(format, std::forward<Args>(args)...);
-}
 
 bool accepts_operations(uint32_t state) {
   switch (static_cast<QueuePairState>(state)) {
@@ -29,32 +22,101 @@ bool accepts_operations(uint32_t state) {
   }
 }
 
-std::string_view verb(const SendWork& work) { return work.opcode == SendOpcode::rdma_read ? "read" : "write"; }
+std::string_view verb(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::rdma_read:
+      return "read";
+    case SendOpcode::atomic_compare_swap:
+    case SendOpcode::atomic_fetch_add:
+      return "atomic";
+    case SendOpcode::flush:
+      return "flush";
+    default:
+      return "write";
+  }
+}
+
+constexpr uint64_t kAtomicBytes = 8;
+
+// The bytes of the target's memory that it names.
+uint64_t remote_length(const SendWork& work) {
+  if (is_atomic(work.opcode) || work.opcode == SendOpcode::atomic_write) return kAtomicBytes;
+  return work.opcode == SendOpcode::flush ? work.operands.flush.length : work.length;
+}
+
+uint32_t flush_right(const SendWork& work) {
+  constexpr uint32_t kGlobal = 1, kPersistent = 2;
+  return (work.operands.flush.type & kGlobal ? access::kFlushGlobal : 0) |
+         (work.operands.flush.type & kPersistent ? access::kFlushPersistent : 0);
+}
+
+// Not what changes a single word, nor what touches none.
+bool moves_data(SendOpcode opcode) {
+  return opcode == SendOpcode::rdma_read || opcode == SendOpcode::rdma_write ||
+         opcode == SendOpcode::rdma_write_with_imm;
+}
+
+bool writes_locally(SendOpcode opcode) { return opcode == SendOpcode::rdma_read || is_atomic(opcode); }
 
 uint32_t right_needed(const SendWork& work) {
-  return work.opcode == SendOpcode::rdma_read ? access::kRemoteRead : access::kRemoteWrite;
-}
-
-// How many bytes of [start, start + length) lie beyond a range of `size` bytes at `base`; in words for a person.
-std::string how_it_misses(uint64_t start, uint64_t length, uint64_t base, uint64_t size) {
-  if (start < base) return fmt::format("starts {} bytes before", base - start);
-  if (start - base > size) return fmt::format("starts {} bytes after its end", start - base - size);
-  return fmt::format("ends {} bytes later", length - (size - (start - base)));
-}
-
-bool contains(uint64_t base, uint64_t size, uint64_t start, uint64_t length) {
-  return start >= base && start - base <= size && length <= size - (start - base);
+  return work.opcode == SendOpcode::flush ? flush_right(work) : local::right_needed(work.opcode);
 }
 
 }  // namespace
 
-LocalEndpoint::LocalEndpoint(Adapter& adapter, PeerTable& peers) : adapter_(adapter), peers_(peers) {}
+bool takes_receive(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::send:
+    case SendOpcode::send_with_imm:
+    case SendOpcode::send_with_invalidate:
+    case SendOpcode::rdma_write_with_imm:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_atomic(SendOpcode opcode) {
+  return opcode == SendOpcode::atomic_compare_swap || opcode == SendOpcode::atomic_fetch_add;
+}
+
+uint32_t right_needed(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::rdma_read:
+      return access::kRemoteRead;
+    case SendOpcode::rdma_write:
+    case SendOpcode::rdma_write_with_imm:
+    case SendOpcode::atomic_write:
+      return access::kRemoteWrite;
+    case SendOpcode::atomic_compare_swap:
+    case SendOpcode::atomic_fetch_add:
+      return access::kRemoteAtomic;
+    default:
+      return 0;
+  }
+}
+
+bool execute_atomic(const SendWork& work, uint64_t* word, uint64_t* before, CopyFault* fault) {
+  const AtomicOperands& operands = work.operands.atomic;
+  switch (work.opcode) {
+    case SendOpcode::atomic_compare_swap:
+      return guarded_compare_swap(word, operands.compare_add, operands.swap, before, fault);
+    case SendOpcode::atomic_fetch_add:
+      return guarded_fetch_add(word, operands.compare_add, before, fault);
+    default:
+      return guarded_store(word, operands.compare_add, fault);
+  }
+}
+
+LocalEndpoint::LocalEndpoint(Adapter& adapter, PeerTable& peers, Lanes& lanes)
+    : adapter_(adapter), peers_(peers), lanes_(lanes) {}
 
 Status LocalEndpoint::connect(const Path& path) {
   if (Status status = peers_.want(path.peer.slot()); !status.ok()) return status;
   if (Status status = install_guard(); !status.ok()) return status;
   path_ = path;
   peer_.reset();
+  lanes_to_peer_.reset();
   mapping_.reset();
   return Status::success();
 }
@@ -66,7 +128,7 @@ Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& 
     return Advance::failed;
   }
   const SegmentView& view = peer_->view();
-  const bool has_data = work.length != 0;
+  const bool has_data = remote_length(work) != 0;
   const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(),
                                   {path_.peer, has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion},
                                   // The target's membarrier interrupts only processes that registered too.
@@ -74,13 +136,18 @@ Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& 
   Slice slice;
   if (!gather(work, offset, slice, verdict)) return Advance::failed;
   QueuePairFields target;
-  if (!view.read(path_.peer, target)) target = {};
+  if (!read_target(work, target)) target = {};
   if (!target_ready(target, verdict)) return Advance::waiting;
   if (!operation_allowed(target, work, verdict)) return Advance::failed;
   if (has_data) {
     RegionFields region;
-    if (!find_region(target, work, region, verdict)) return Advance::failed;
-    if (Advance result = copy(work, region, slice, verdict); result != Advance::done) return result;
+    if (!find_region(view, target, work, region, verdict)) {
+      tell_peer(NoticeKind::access_error);
+      return Advance::failed;
+    }
+    const Advance result =
+        moves_data(work.opcode) ? copy(work, region, slice, verdict) : change(work, region, slice, verdict);
+    if (result != Advance::done) return result;
   }
   offset += slice.length;
   return slice.last ? Advance::done : Advance::more;
@@ -98,6 +165,16 @@ Advance LocalEndpoint::resolve(Verdict& verdict) {
   decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_unknown,
          "no process with QP {:#08x} has shown itself on this host", path_.peer.value);
   return Advance::waiting;
+}
+
+bool LocalEndpoint::read_target(const SendWork& work, QueuePairFields& target) const {
+  const SegmentView& view = peer_->view();
+  if (!view.read(path_.peer, target)) return false;
+  if (static_cast<QueuePairType>(target.type) != QueuePairType::xrc_receive) return true;
+  // An XRC request acts in the domain of the shared receive queue that it names.
+  const ReceiveCount* const queue = view.receive_count(kQueuePairEntries + work.shared_queue);
+  target.pd = {queue ? queue->pd.load(std::memory_order_relaxed) : 0};
+  return true;
 }
 
 bool LocalEndpoint::target_ready(const QueuePairFields& target, Verdict& verdict) const {
@@ -118,14 +195,18 @@ bool LocalEndpoint::target_ready(const QueuePairFields& target, Verdict& verdict
 }
 
 bool LocalEndpoint::operation_allowed(const QueuePairFields& target, const SendWork& work, Verdict& verdict) {
-  const bool reads = work.opcode == SendOpcode::rdma_read;
-  if (!(target.access & right_needed(work))) {
+  const bool reads = work.opcode == SendOpcode::rdma_read || is_atomic(work.opcode);
+  const bool aligned = is_atomic(work.opcode) || work.opcode == SendOpcode::atomic_write;
+  if ((target.access & right_needed(work)) != right_needed(work)) {
     decide(verdict, CompletionStatus::remote_invalid_request, Reason::remote_operation_off,
            "peer QP {:#08x} has qp_access_flags {:#x}, a remote {} needs {:#x}", path_.peer.value, target.access,
-           verb(work), right_needed(work));
+           verb(work.opcode), right_needed(work));
   } else if (reads && target.responder_depth == 0) {
     decide(verdict, CompletionStatus::remote_invalid_request, Reason::remote_no_read_depth,
            "peer QP {:#08x} has max_dest_rd_atomic 0", path_.peer.value);
+  } else if (aligned && work.remote_address % kAtomicBytes != 0) {
+    decide(verdict, CompletionStatus::remote_invalid_request, Reason::remote_unaligned_atomic,
+           "the address {:#x} is no multiple of 8", work.remote_address);
   } else {
     return true;
   }
@@ -133,31 +214,29 @@ bool LocalEndpoint::operation_allowed(const QueuePairFields& target, const SendW
   return false;
 }
 
-bool LocalEndpoint::find_region(const QueuePairFields& target, const SendWork& work, RegionFields& region,
-                                Verdict& verdict) {
+bool find_region(const SegmentView& view, const QueuePairFields& target, const SendWork& work, RegionFields& region,
+                 Verdict& verdict) {
   constexpr auto kStatus = CompletionStatus::remote_access_error;
-  if (!peer_->view().read(work.rkey, region)) {
-    decide(verdict, kStatus, Reason::remote_key_unknown, "rkey {:#x} is no memory region of process {}",
-           work.rkey.value, peer_->pid());
+  const uint64_t length = remote_length(work);
+  if (!view.read(work.rkey, region)) {
+    decide(verdict, kStatus, Reason::remote_key_unknown, "rkey {:#x} is no memory region of the peer", work.rkey.value);
   } else if (region.pd != target.pd) {
-    decide(verdict, kStatus, Reason::remote_key_other_pd,
-           "rkey {:#x} belongs to PD {}, peer QP {:#08x} to PD {} of process {}", work.rkey.value, region.pd.value,
-           path_.peer.value, target.pd.value, peer_->pid());
-  } else if (region.queue_pair.value != 0 && region.queue_pair != path_.peer) {
+    decide(verdict, kStatus, Reason::remote_key_other_pd, "rkey {:#x} belongs to PD {}, QP {:#08x} to PD {}",
+           work.rkey.value, region.pd.value, target.qpn.value, target.pd.value);
+  } else if (region.queue_pair.value != 0 && region.queue_pair != target.qpn) {
     decide(verdict, kStatus, Reason::remote_key_other_qp,
            "rkey {:#x} is a window of QP {:#08x}, the peer is QP {:#08x}", work.rkey.value, region.queue_pair.value,
-           path_.peer.value);
-  } else if (!(region.access & right_needed(work))) {
+           target.qpn.value);
+  } else if ((region.access & right_needed(work)) != right_needed(work)) {
     decide(verdict, kStatus, Reason::remote_no_access, "rkey {:#x} has access {:#x}, a remote {} needs {:#x}",
-           work.rkey.value, region.access, verb(work), right_needed(work));
-  } else if (!contains(region.iova, region.length, work.remote_address, work.length)) {
+           work.rkey.value, region.access, verb(work.opcode), right_needed(work));
+  } else if (!contains(region.iova, region.length, work.remote_address, length)) {
     decide(verdict, kStatus, Reason::remote_range, "rkey {:#x} grants {:#x}+{}, the {} of {} bytes at {:#x} {}",
-           work.rkey.value, region.iova, region.length, verb(work), work.length, work.remote_address,
-           how_it_misses(work.remote_address, work.length, region.iova, region.length));
+           work.rkey.value, region.iova, region.length, verb(work.opcode), length, work.remote_address,
+           how_it_misses(work.remote_address, length, region.iova, region.length));
   } else {
     return true;
   }
-  tell_peer(NoticeKind::access_error);
   return false;
 }
 
@@ -168,7 +247,8 @@ bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, Slice& slice, 
   for (const Sge& sge : work.sges) {
     if (sge.length == 0) continue;
     // Every SGE is checked before the first byte moves.
-    uint8_t* const start = work.inline_data ? reinterpret_cast<uint8_t*>(sge.address) : locate(sge, work, verdict);
+    uint8_t* const start = work.inline_data ? reinterpret_cast<uint8_t*>(sge.address)
+                                            : locate(adapter_, sge, path_.pd, writes_locally(work.opcode), verdict);
     if (!start) return false;
     if (skip >= sge.length) {
       skip -= sge.length;
@@ -185,43 +265,102 @@ bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, Slice& slice, 
   return true;
 }
 
-uint8_t* LocalEndpoint::locate(const Sge& sge, const SendWork& work, Verdict& verdict) const {
-  constexpr auto kStatus = CompletionStatus::local_protection_error;
-  RegionFields region;
-  if (!adapter_.view().read(sge.lkey, region) || region.kind == RegionKind::window) {
-    decide(verdict, kStatus, Reason::local_key_unknown, "lkey {:#x} is no memory region", sge.lkey.value);
-  } else if (region.pd != path_.pd) {
-    decide(verdict, kStatus, Reason::local_key_other_pd, "lkey {:#x} belongs to PD {}, the QP to PD {}", sge.lkey.value,
-           region.pd.value, path_.pd.value);
-  } else if (!contains(region.iova, region.length, sge.address, sge.length)) {
-    decide(verdict, kStatus, Reason::local_range, "lkey {:#x} covers {:#x}+{}, the SGE of {} bytes at {:#x} {}",
-           sge.lkey.value, region.iova, region.length, sge.length, sge.address,
-           how_it_misses(sge.address, sge.length, region.iova, region.length));
-  } else if (work.opcode == SendOpcode::rdma_read && !(region.access & access::kLocalWrite)) {
-    decide(verdict, kStatus, Reason::local_no_write_access, "lkey {:#x} has access {:#x}, a read writes to it",
-           sge.lkey.value, region.access);
-  } else if (region.kind == RegionKind::null) {
-    return work.opcode == SendOpcode::rdma_read ? null_sink() : null_source();
-  } else {
-    return reinterpret_cast<uint8_t*>(region.address + (sge.address - region.iova));
+const PeerMapping* LocalEndpoint::mapping_of(const RegionFields& region) {
+  if (!mapping_ || std::memcmp(&mapped_region_, &region, sizeof region) != 0) {
+    mapping_ = peer_->mapping(region);
+    mapped_region_ = region;
   }
-  return nullptr;
+  return mapping_.get();
 }
 
 Advance LocalEndpoint::copy(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict) {
   const uint64_t into_region = work.remote_address - region.iova + slice.offset;
   const uint64_t remote = region.address + into_region;
-  if (peer_->is_self()) {
-    const bool copied = copy_direct(work, reinterpret_cast<uint8_t*>(remote), slice, verdict);
-    return copied ? Advance::done : Advance::failed;
-  }
-  if (!mapping_ || std::memcmp(&mapped_region_, &region, sizeof region) != 0) {
-    mapping_ = peer_->mapping(region);
-    mapped_region_ = region;
-  }
-  const bool copied = mapping_ ? copy_direct(work, mapping_->data() + into_region, slice, verdict)
-                               : copy_by_kernel(work, remote, slice, verdict);
+  bool copied;
+  if (peer_->is_self())
+    copied = copy_direct(work, reinterpret_cast<uint8_t*>(remote), slice, verdict);
+  else if (const PeerMapping* mapping = mapping_of(region))
+    copied = copy_direct(work, mapping->data() + into_region, slice, verdict);
+  else
+    copied = copy_by_kernel(work, remote, slice, verdict);
   return copied ? Advance::done : Advance::failed;
+}
+
+// An atomic, an ATOMIC_WRITE, or a FLUSH: on one host everybody sees what was written, so that there is nothing to do
+// for its global part.
+Advance LocalEndpoint::change(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict) {
+  if (work.opcode == SendOpcode::flush) return Advance::done;
+  const uint64_t into_region = work.remote_address - region.iova;
+  uint8_t* remote;
+  if (peer_->is_self())
+    remote = reinterpret_cast<uint8_t*>(region.address + into_region);
+  else if (const PeerMapping* mapping = mapping_of(region))
+    remote = mapping->data() + into_region;
+  else
+    return Advance::request;
+  // The address that peers use may be aligned where the memory behind it is not.
+  if (reinterpret_cast<uint64_t>(remote) % kAtomicBytes != 0) {
+    decide(verdict, CompletionStatus::remote_operation_error, Reason::remote_unaligned_atomic,
+           "the memory behind {:#x} is not aligned to 8 bytes", work.remote_address);
+    tell_peer(NoticeKind::operation_error);
+    return Advance::failed;
+  }
+  SendWork operation = work;
+  // An ATOMIC_WRITE's word may lie in the caller's memory.
+  if (work.opcode == SendOpcode::atomic_write && slice.length == kAtomicBytes &&
+      !read_word(slice, operation.operands.atomic.compare_add, verdict))
+    return Advance::failed;
+  uint64_t before = 0;
+  CopyFault fault;
+  if (!execute_atomic(operation, reinterpret_cast<uint64_t*>(remote), &before, &fault)) {
+    target_memory_gone(work, verdict);
+    return Advance::failed;
+  }
+  if (is_atomic(work.opcode) && !write_result(work, before, verdict)) return Advance::failed;
+  return Advance::done;
+}
+
+bool LocalEndpoint::read_word(const Slice& slice, uint64_t& word, Verdict& verdict) {
+  auto* to = reinterpret_cast<uint8_t*>(&word);
+  for (int i = 0; i < slice.pieces; ++i) {
+    CopyFault fault;
+    if (!guarded_copy(to, slice.local[i].iov_base, slice.local[i].iov_len, &fault)) {
+      decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",
+             fault.address);
+      return false;
+    }
+    to += slice.local[i].iov_len;
+  }
+  return true;
+}
+
+bool LocalEndpoint::write_result(const SendWork& work, uint64_t before, Verdict& verdict) {
+  const uint8_t* from = reinterpret_cast<const uint8_t*>(&before);
+  for (const Sge& sge : work.sges) {
+    if (sge.length == 0) continue;
+    uint8_t* const to = locate(adapter_, sge, path_.pd, true, verdict);
+    if (!to) return false;
+    CopyFault fault;
+    if (!guarded_copy(to, from, sge.length, &fault)) {
+      decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",
+             fault.address);
+      return false;
+    }
+    from += sge.length;
+  }
+  return true;
+}
+
+bool LocalEndpoint::store_result(const SendWork& work, uint64_t before, Verdict& verdict) {
+  const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(), {path_.own, TouchTarget::kNoRegion},
+                                  adapter_.view().revokes_by_membarrier());
+  return write_result(work, before, verdict);
+}
+
+void LocalEndpoint::target_memory_gone(const SendWork& work, Verdict& verdict) {
+  decide(verdict, CompletionStatus::remote_operation_error, Reason::remote_memory_gone,
+         "process {} has no memory any more behind rkey {:#x}", peer_->pid(), work.rkey.value);
+  tell_peer(NoticeKind::operation_error);
 }
 
 bool LocalEndpoint::copy_direct(const SendWork& work, uint8_t* remote, const Slice& slice, Verdict& verdict) {
@@ -237,9 +376,7 @@ bool LocalEndpoint::copy_direct(const SendWork& work, uint8_t* remote, const Sli
         decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",
                fault.address);
       } else {
-        decide(verdict, CompletionStatus::remote_operation_error, Reason::remote_memory_gone,
-               "process {} has no memory any more behind rkey {:#x}", peer_->pid(), work.rkey.value);
-        tell_peer(NoticeKind::operation_error);
+        target_memory_gone(work, verdict);
       }
       return false;
     }
@@ -262,9 +399,7 @@ bool LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const 
              "memory behind an SGE is no longer mapped");
       return false;
     case ProcessMemory::Result::remote_fault:
-      decide(verdict, CompletionStatus::remote_operation_error, Reason::remote_memory_gone,
-             "process {} has no memory any more behind rkey {:#x}", peer_->pid(), work.rkey.value);
-      tell_peer(NoticeKind::operation_error);
+      target_memory_gone(work, verdict);
       return false;
     case ProcessMemory::Result::forbidden:
       decide(verdict, CompletionStatus::remote_operation_error, Reason::memory_forbidden,
@@ -276,6 +411,51 @@ bool LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const 
       return false;
   }
   return false;
+}
+
+bool LocalEndpoint::has_receive(const QueuePairFields& target, const SendWork& work, const Envelope& envelope) const {
+  const bool shared = target.receive_count >= kQueuePairEntries;
+  const bool by_number = static_cast<QueuePairType>(target.type) == QueuePairType::xrc_receive;
+  const uint32_t index = by_number ? kQueuePairEntries + work.shared_queue : target.receive_count;
+  const ReceiveCount* count = peer_->view().receive_count(index);
+  // Of its own queue's receives this is the only user, so that those which messages under way will take count as used.
+  return count && (shared || by_number ? count->available() != 0 : count->posted() != envelope.receives_used);
+}
+
+Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verdict& verdict) {
+  if (const Advance found = resolve(verdict); found != Advance::done) return found;
+  if (peer_->dead()) {
+    decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "process {} has ended", peer_->pid());
+    return Advance::failed;
+  }
+  const SegmentView& view = peer_->view();
+  const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(), {path_.peer, TouchTarget::kNoRegion},
+                                  view.revokes_by_membarrier() && adapter_.view().revokes_by_membarrier());
+  QueuePairFields target;
+  if (!read_target(work, target)) target = {};
+  if (!target_ready(target, verdict)) return Advance::waiting;
+  receiver_timer_ = target.min_rnr_timer;
+  OwnMessage message;
+  if (!message.gather(adapter_, work, path_.pd, verdict)) return Advance::failed;
+  if (takes_receive(work.opcode) && !has_receive(target, work, envelope)) {
+    decide(verdict, CompletionStatus::receiver_not_ready_exceeded, Reason::remote_no_receive,
+           "peer QP {:#08x} of process {} has no receive posted", path_.peer.value, peer_->pid());
+    return Advance::no_receive;
+  }
+  if (!lanes_to_peer_) lanes_to_peer_ = lanes_.to(peer_);
+  if (!lanes_to_peer_) return Advance::full;
+  RequestFields fields{.source = path_.own,
+                       .target = path_.peer,
+                       .stream = envelope.stream,
+                       .number = envelope.awaiting.number,
+                       .opcode = static_cast<uint8_t>(work.opcode),
+                       .immediate = work.immediate,
+                       .key = work.rkey.value,
+                       .shared_queue = work.shared_queue,
+                       .remote_address = work.remote_address};
+  const Advance result = message.post(*lanes_to_peer_, fields, work, envelope.awaiting, verdict);
+  if (result == Advance::posted) peer_->wake();
+  return result;
 }
 
 void LocalEndpoint::tell_peer(NoticeKind kind) {

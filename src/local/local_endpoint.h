@@ -1,8 +1,11 @@
-// One direction of a queue pair to another of the same host: WRITE and READ are executed by the requester's own
-// thread on the target's memory, after the checks a NIC's responder would make in the target's tables. No packets.
+// One direction of a queue pair to another of the same host: WRITE, READ and atomics are executed by the requester's
+// own thread on the target's memory, after the checks a NIC's responder would make in the target's tables. What needs
+// the target's part (a receive, or memory that only it can reach) is posted to its lane. No packets.
 //
-//   per slice:  resolve the peer → publish the touch → the target's queue pair (ready? names us? operation allowed?)
-//               → the target's region (key, PD, range, right) → our own SGEs → copy → withdraw the touch
+//   per slice:    resolve the peer → publish the touch → the target's queue pair (ready? names us? operation allowed?)
+//                 → the target's region (key, PD, range, right) → our own SGEs → copy → withdraw the touch
+//   per message:  resolve the peer → publish the touch → the target's queue pair → has it a receive? → our own SGEs
+//                 → the lane → wake the target
 //
 // Not thread-safe: used under the lock of the queue pair that owns it. Never blocks.
 #pragma once
@@ -10,9 +13,10 @@
 #include <sys/uio.h>
 
 #include <memory>
-#include <string>
 
 #include "local/adapter.h"
+#include "local/lanes.h"
+#include "local/own_memory.h"
 #include "local/peer_table.h"
 #include "proto/work.h"
 
@@ -20,27 +24,42 @@ namespace verbatim::local {
 
 // What is copied under one touch: bounds how long a revocation waits and how long posting takes. Bytes.
 inline constexpr uint64_t kSliceBytes = 64 * 1024;
-inline constexpr int kMaxSges = 32;
-
-// Why an operation ended in error, or why it waits.
-struct Verdict {
-  CompletionStatus status = CompletionStatus::success;
-  Reason reason = Reason::none;
-  // The values that disagreed, in words; empty unless the log wants them.
-  std::string detail;
-};
 
 enum class Advance {
-  done,     // the whole message is in place
-  more,     // a slice was copied, others follow
-  waiting,  // not ready: nothing was done, try again until the deadline; the verdict says for what
-  failed,   // the verdict says why; the target has been told where the failure is also its own
+  done,        // the whole message is in place
+  more,        // a slice was copied, others follow
+  waiting,     // not ready: nothing was done, try again until the deadline; the verdict says for what
+  failed,      // the verdict says why; the target has been told where the failure is also its own
+  request,     // the target has to do it itself: nothing was done, post() it
+  posted,      // the target will answer
+  full,        // the lane is; try again
+  no_receive,  // the target has no receive for it: nothing was done
 };
+
+// What goes with a message besides the work request.
+struct Envelope {
+  Awaiting awaiting;
+  uint32_t stream = 0;
+  // How many receives the earlier messages of the stream have used up.
+  uint32_t receives_used = 0;
+};
+
+// Whether it takes a receive at the target.
+bool takes_receive(SendOpcode opcode);
+bool is_atomic(SendOpcode opcode);
+// The qp_access_flags and the region's right that it needs; 0 for those that only need a receive.
+uint32_t right_needed(SendOpcode opcode);
+// The target's region that `work` names, or false and the verdict: its key, domain, right and range. `target` is the
+// queue pair it comes to.
+bool find_region(const SegmentView& view, const QueuePairFields& target, const SendWork& work, RegionFields& region,
+                 Verdict& verdict);
+// Executes an atomic on a word of this process; false and the fault if there is none. `before`: what it was.
+bool execute_atomic(const SendWork& work, uint64_t* word, uint64_t* before, CopyFault* fault);
 
 class LocalEndpoint {
  public:
   // The references outlive the endpoint.
-  LocalEndpoint(Adapter& adapter, PeerTable& peers);
+  LocalEndpoint(Adapter& adapter, PeerTable& peers, Lanes& lanes);
 
   struct Path {
     Qpn own;
@@ -54,6 +73,13 @@ class LocalEndpoint {
 
   // Executes at most kSliceBytes of `work`, from byte `offset` on, which it moves forward.
   Advance advance(const SendWork& work, uint64_t& offset, Verdict& verdict);
+
+  // Shows the message to the target. Whoever delivers its answers (Lanes::Receiver) finds `envelope.awaiting` there.
+  Advance post(const SendWork& work, const Envelope& envelope, Verdict& verdict);
+  // Puts the result of an atomic that the target has executed where its SGEs say; false and the verdict if it cannot.
+  bool store_result(const SendWork& work, uint64_t before, Verdict& verdict);
+  // The target's min_rnr_timer, as last seen.
+  uint32_t receiver_timer() const { return receiver_timer_; }
 
   // The process of the other end, once known.
   const std::shared_ptr<Peer>& peer() const { return peer_; }
@@ -69,22 +95,30 @@ class LocalEndpoint {
   };
 
   Advance resolve(Verdict& verdict);
+  bool read_target(const SendWork& work, QueuePairFields& target) const;
   bool target_ready(const QueuePairFields& target, Verdict& verdict) const;
   bool operation_allowed(const QueuePairFields& target, const SendWork& work, Verdict& verdict);
-  bool find_region(const QueuePairFields& target, const SendWork& work, RegionFields& region, Verdict& verdict);
+  // Whether the target has a receive for the next message, as it says itself.
+  bool has_receive(const QueuePairFields& target, const SendWork& work, const Envelope& envelope) const;
   bool gather(const SendWork& work, uint64_t offset, Slice& slice, Verdict& verdict) const;
-  // Where the SGE's first byte is in this process, or null.
-  uint8_t* locate(const Sge& sge, const SendWork& work, Verdict& verdict) const;
   Advance copy(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict);
   bool copy_direct(const SendWork& work, uint8_t* remote, const Slice& slice, Verdict& verdict);
+  Advance change(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict);
+  static bool read_word(const Slice& slice, uint64_t& word, Verdict& verdict);
+  bool write_result(const SendWork& work, uint64_t before, Verdict& verdict);
+  const PeerMapping* mapping_of(const RegionFields& region);
+  void target_memory_gone(const SendWork& work, Verdict& verdict);
   bool copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict);
   // Also the target's error: leaves a notice and rings.
   void tell_peer(NoticeKind kind);
 
   Adapter& adapter_;
   PeerTable& peers_;
+  Lanes& lanes_;
   Path path_;
   std::shared_ptr<Peer> peer_;
+  std::shared_ptr<LanePair> lanes_to_peer_;
+  uint32_t receiver_timer_ = 0;
   // The last region used and its mapping here, so that a stream of operations looks it up once.
   RegionFields mapped_region_;
   std::shared_ptr<const PeerMapping> mapping_;

@@ -249,7 +249,7 @@ struct LocalEndpointPeer : testing::Test {
   LocalProcess other{0x20};
   Qpn own = requester.allocate_qpn();
   Qpn peer = other.allocate_qpn();
-  LocalEndpoint endpoint{requester.adapter(), requester.peers()};
+  LocalEndpoint endpoint{requester.adapter(), requester.peers(), requester.lanes()};
   Verdict verdict;
   uint64_t offset = 0;
 

@@ -38,6 +38,11 @@ Peer::Peer(SegmentView view, Incarnation incarnation, pid_t pid, FileDescriptor 
 
 void Peer::ring() const { add_to_eventfd(doorbell_fd_); }
 
+void Peer::wake() const {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with Engine::patience
+  if (!view().awake()) ring();
+}
+
 std::shared_ptr<const PeerMapping> Peer::mapping(const RegionFields& region) {
   if (self_ || region.backing_fd < 0) return nullptr;
   std::lock_guard lock(mutex_);

@@ -32,6 +32,9 @@ class Peer {
   // Wakes the peer's engine. Never blocks; a doorbell that cannot be rung rings already.
   void ring() const;
 
+  // The same unless the peer will look by itself; called after what it shall find was written.
+  void wake() const;
+
   // As soon as either the agent or the kernel has said so.
   bool dead() const { return dead_.load(std::memory_order_acquire) || (!self_ && view().owner_died()); }
   // Dead, and none of its threads can be in the middle of anything any more: dead() may come while others of them still

@@ -43,6 +43,7 @@ void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) 
     ended_.erase(slot);
   }
   peers_[peer->incarnation()] = std::move(peer);
+  generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
 }
 
 void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
@@ -51,6 +52,14 @@ void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
   if (found == peers_.end()) return;
   by_slot_[slot] = found->second;
   ended_.erase(slot);
+}
+
+std::shared_ptr<Peer> PeerTable::mark_dead(Incarnation incarnation) {
+  std::lock_guard lock(mutex_);
+  const auto found = peers_.find(incarnation);
+  if (found == peers_.end()) return nullptr;
+  found->second->mark_dead();
+  return found->second;
 }
 
 std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
@@ -65,6 +74,7 @@ std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
     return true;
   });
   peer->mark_dead();
+  generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
   return peer;
 }
 

@@ -42,6 +42,8 @@ class PeerTable {
 
   void add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots);
   void add_slot(Incarnation incarnation, Slot slot);
+  // From now on its end is known; remove() follows. Null when unknown.
+  std::shared_ptr<Peer> mark_dead(Incarnation incarnation);
   // Forgets it; endpoints that hold it see Peer::dead(). Returns it, or null when unknown.
   std::shared_ptr<Peer> remove(Incarnation incarnation);
 
@@ -54,6 +56,9 @@ class PeerTable {
   // Every process that may be touching our memory, this one first: nobody that was introduced to us before the call
   // is missing, because the agent tells us of a peer before it tells the peer of us.
   std::vector<std::shared_ptr<Peer>> everyone();
+
+  // Changes when somebody comes or goes.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }  // pairs with add(), remove()
 
   // In the child of a fork: the others are strangers, and their memory is not mapped here any more.
   void abandon();
@@ -68,6 +73,7 @@ class PeerTable {
   std::map<Slot, std::shared_ptr<Peer>> by_slot_;
   std::map<Incarnation, std::shared_ptr<Peer>> peers_;
   std::set<Slot> ended_;
+  std::atomic<uint64_t> generation_{0};
 };
 
 }  // namespace verbatim::local

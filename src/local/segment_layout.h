@@ -10,6 +10,7 @@
 
 #include "base/published.h"
 #include "base/types.h"
+#include "local/lane_layout.h"
 
 namespace verbatim::local {
 
@@ -18,6 +19,7 @@ inline constexpr uint32_t kSegmentVersion = 2;
 
 inline constexpr uint32_t kMaxSlots = 16;
 inline constexpr uint32_t kQueuePairEntries = kMaxSlots * Qpn::kPerSlot;
+inline constexpr uint32_t kSharedReceiveEntries = 65536;
 inline constexpr uint32_t kRegionBits = 20;
 inline constexpr uint32_t kRegionEntries = 1u << kRegionBits;
 // How many regions and windows an adapter publishes at most.
@@ -59,12 +61,31 @@ struct QueuePairFields {
   PdId pd;
   Qpn peer;
   uint32_t responder_depth = 0;  // max_dest_rd_atomic
+  uint32_t type = 0;             // QueuePairType
+  uint32_t min_rnr_timer = 0;    // as IBTA encodes it
+  uint32_t receive_count = 0;    // which of Segment::receive_counts is its
+  uint32_t reserved = 0;
   Gid own_gid;
   Gid peer_gid;
 };
 
 struct alignas(64) RegionEntry : Published<RegionFields> {};
 struct alignas(64) QueuePairEntry : Published<QueuePairFields> {};
+
+// How many receives were ever posted to a queue (high 32 bits) and taken from it (low), both modulo 2^32. First those
+// of the queue pairs, by entry, then those of the shared receive queues, by number.
+struct alignas(64) ReceiveCount {
+  std::atomic<uint64_t> word;
+  std::atomic<uint32_t> pd;  // a shared receive queue's PdId
+  uint32_t posted() const { return static_cast<uint32_t>(word.load(std::memory_order_acquire) >> 32); }
+  uint32_t available() const {
+    const uint64_t both = word.load(std::memory_order_acquire);  // pairs with publish()
+    return static_cast<uint32_t>(both >> 32) - static_cast<uint32_t>(both);
+  }
+  void publish(uint64_t posted, uint64_t consumed) {
+    word.store(posted << 32 | (consumed & 0xffffffff), std::memory_order_release);  // pairs with posted(), available()
+  }
+};
 
 // What one of the owner's threads is touching right now in some peer's memory. See touch_record.h.
 struct alignas(64) TouchRecord {
@@ -103,12 +124,18 @@ struct SegmentHeader {
   // The engine thread's id while the process lives; the kernel sets FUTEX_OWNER_DIED in it when that thread ends for
   // any reason (a robust futex). 0 before the engine runs.
   std::atomic<uint32_t> liveness;
+  // Not 0 while the owner looks for messages and notices by itself, within a millisecond; else its doorbell wakes it.
+  std::atomic<uint32_t> awake;
   std::atomic<uint32_t> slot_count;
   std::array<std::atomic<uint32_t>, kMaxSlots> slots;
   // Attachments at this index and beyond were never used.
   std::atomic<uint32_t> attachment_bound;
   // How many notices were ever written; notice n is in notices[n % kNoticeEntries].
   alignas(64) std::atomic<uint64_t> notice_count;
+  // Counts the changes of lane_readers.
+  alignas(64) std::atomic<uint64_t> lane_changes;
+  // The incarnation of the process that lane n is for; 0: nobody's.
+  std::array<std::atomic<uint64_t>, kLanes> lane_readers;
 };
 
 struct Segment {
@@ -118,6 +145,8 @@ struct Segment {
   alignas(4096) AttachmentEntry attachments[kAttachmentEntries];
   alignas(4096) QueuePairEntry queue_pairs[kQueuePairEntries];
   alignas(4096) RegionEntry regions[kRegionEntries];
+  alignas(4096) ReceiveCount receive_counts[kQueuePairEntries + kSharedReceiveEntries];
+  alignas(4096) Lane lanes[kLanes];
 };
 
 inline uint32_t region_entry_index(MemoryKey key, uint32_t entry_mask) {
@@ -125,7 +154,7 @@ inline uint32_t region_entry_index(MemoryKey key, uint32_t entry_mask) {
 }
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
-static_assert(sizeof(QueuePairEntry) == 64 || sizeof(QueuePairEntry) == 128);
+static_assert(sizeof(QueuePairEntry) == 128);
 static_assert(sizeof(RegionEntry) == 128);
 
 }  // namespace verbatim::local

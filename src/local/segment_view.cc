@@ -69,6 +69,26 @@ bool SegmentView::read_notice(uint64_t number, NoticeFields& out) const {
   return segment_->notices[number % kNoticeEntries].read(out);
 }
 
+const Lane* SegmentView::find_lane(Incarnation reader) const {
+  for (uint32_t index = 0; index < kLanes; ++index)
+    if (segment_->header.lane_readers[index].load(std::memory_order_acquire) == reader.value)  // pairs with claim_lane
+      return &segment_->lanes[index];
+  return nullptr;
+}
+
+uint64_t SegmentView::lane_changes() const {
+  return segment_->header.lane_changes.load(std::memory_order_acquire);  // pairs with Adapter::claim_lane
+}
+
+const ReceiveCount* SegmentView::receive_count(uint32_t index) const {
+  return index < std::size(segment_->receive_counts) ? &segment_->receive_counts[index] : nullptr;
+}
+
+bool SegmentView::awake() const {
+  return segment_->header.awake.load(std::memory_order_relaxed) !=
+         0;  // pairs with Engine::patience by Peer::wake's fence
+}
+
 bool SegmentView::owner_died() const {
   return segment_->header.liveness.load(std::memory_order_relaxed) & FUTEX_OWNER_DIED;
 }

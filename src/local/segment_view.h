@@ -33,6 +33,14 @@ class SegmentView {
   std::vector<Qpn> attached_to(const Gid& group) const;
   uint64_t notice_count() const;
   bool read_notice(uint64_t number, NoticeFields& out) const;
+  // The owner's lane for that reader, or null.
+  const Lane* find_lane(Incarnation reader) const;
+  // Changes whenever an answer of find_lane may have.
+  uint64_t lane_changes() const;
+  // Null beyond the last.
+  const ReceiveCount* receive_count(uint32_t index) const;
+  // The owner looks at lanes and notices by itself.
+  bool awake() const;
   // The kernel says that the owner has ended (see SegmentHeader::liveness).
   bool owner_died() const;
 

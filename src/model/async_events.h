@@ -11,7 +11,10 @@ enum class AsyncEventType : int {
   queue_pair_fatal = 1,
   queue_pair_request_error = 2,
   queue_pair_access_error = 3,
+  communication_established = 4,
   send_queue_drained = 5,
+  shared_receive_queue_limit = 15,
+  last_work_request_reached = 16,
   gid_change = 18,
 };
 

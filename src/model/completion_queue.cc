@@ -109,6 +109,7 @@ void CompletionQueue::arm(bool solicited_only) {
   }
   // Whoever arms is about to sleep: the work of others is the engine's from now on.
   polled_at_.store(kNoLease, std::memory_order_relaxed);
+  device_.expect_sleep();
   if (feeder_count_.load(std::memory_order_relaxed) != 0) device_.waker().wake();
 }
 

@@ -122,6 +122,7 @@ class CompletionQueue {
 
 template <class Take>
 int CompletionQueue::poll(int most, Take&& take) {
+  device_.serve_lanes();
   if (feeder_count_.load(std::memory_order_relaxed) != 0) carry_on_polled();
   std::lock_guard lock(mutex_);
   int count = 0;

@@ -32,9 +32,9 @@ struct CompletionQueueTest : testing::Test {
   }
   std::unique_ptr<QueuePair> make_source() {
     return QueuePair::create(side.device, side.events,
-                             {.pd = *side.pd,
-                              .send_cq = *cq,
-                              .receive_cq = *cq,
+                             {.pd = side.pd.get(),
+                              .send_cq = cq.get(),
+                              .receive_cq = cq.get(),
                               .capabilities = {.max_send_wr = 8, .max_send_sge = 1}})
         .take();
   }
@@ -112,9 +112,9 @@ TEST_F(CompletionQueueTest, TheEngineLeadsTheUsersOfABrokenQueueToErr) {
   auto good = make(4);
   const auto connected = [&](CompletionQueue& send_cq, CompletionQueue& receive_cq) {
     auto queue_pair = QueuePair::create(side.device, side.events,
-                                        {.pd = *side.pd,
-                                         .send_cq = send_cq,
-                                         .receive_cq = receive_cq,
+                                        {.pd = side.pd.get(),
+                                         .send_cq = &send_cq,
+                                         .receive_cq = &receive_cq,
                                          .capabilities = {.max_send_wr = 8, .max_send_sge = 1}})
                           .take();
     testing_support::connect(*queue_pair, Qpn::of(Slot{0x99}, 1));

@@ -5,10 +5,17 @@
 #include "model/queue_pair.h"
 
 namespace verbatim::model {
+namespace {
+
+// Who has polled that often since a queue was armed is spinning.
+constexpr uint32_t kPollsOfASpinner = 32;
+
+}  // namespace
 
 Device::Device(const Surroundings& surroundings, DeviceAttributes attributes)
     : surroundings_(surroundings),
       attributes_(std::move(attributes)),
+      lanes_(surroundings.adapter, surroundings.peers),
       gids_(attributes_.node_guid, surroundings.addresses.interfaces()),
       windows_(surroundings.adapter, surroundings.peers, surroundings.clock) {}
 
@@ -91,9 +98,78 @@ void Device::take_notices(local::Peer& from) {
   if (lost) log(LogLevel::warn, "{} notices of process {} were overwritten before they were read", lost, from.pid());
 }
 
-Backlog Device::carry_on(Instant now) {
+void Device::add(SharedReceiveQueue& queue) {
+  std::unique_lock lock(registry_mutex_);
+  shared_receive_queues_[queue.number()] = &queue;
+}
+
+void Device::remove(SharedReceiveQueue& queue) {
+  std::unique_lock lock(registry_mutex_);
+  shared_receive_queues_.erase(queue.number());
+}
+
+SharedReceiveQueue* Device::shared_receives_in_turn(uint32_t number) const {
+  const auto found = shared_receive_queues_.find(number);
+  return found == shared_receive_queues_.end() ? nullptr : found->second;
+}
+
+void Device::purge_everywhere(const QueuePair& queue_pair) {
   std::shared_lock lock(registry_mutex_);
-  Backlog backlog = Backlog::none;
+  for (CompletionQueue* queue : completion_queues_) queue->purge(queue_pair);
+}
+
+// ---- lanes ----
+
+std::optional<local::ReplyFields> Device::LaneReceiver::serve(const local::Request& request) {
+  std::shared_lock lock(device_.registry_mutex_);
+  const auto found = device_.queue_pairs_.find(request.fields().target.value);
+  if (found == device_.queue_pairs_.end()) return local::ReplyFields{.kind = local::ReplyKind::absent};
+  return found->second->serve(request);
+}
+
+void Device::LaneReceiver::deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply) {
+  std::shared_lock lock(device_.registry_mutex_);
+  const auto found = device_.queue_pairs_.find(awaiting.source.value);
+  if (found != device_.queue_pairs_.end()) found->second->deliver(awaiting, reply);
+}
+
+void Device::serve_lanes() {
+  if (!lanes_.in_use()) return;
+  const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed) + 1;
+  // Whoever spins is better not disturbed by doorbells: the engine then looks every millisecond whether he still does.
+  if (polls > kPollsOfASpinner && adapter().awake_word().load(std::memory_order_relaxed) == 0) waker().wake();
+  lanes_.turn(lane_receiver_);
+}
+
+void Device::expect_sleep() {
+  polls_.store(0, std::memory_order_relaxed);
+  adapter().awake_word().store(0, std::memory_order_seq_cst);  // pairs with Peer::wake
+}
+
+Backlog Device::carry_on_lanes() {
+  const uint32_t polls = polls_.load(std::memory_order_relaxed);
+  const bool polled = polls != seen_polls_ && polls > kPollsOfASpinner;
+  seen_polls_ = polls;
+  if (polled) return Backlog::waiting;
+  switch (lanes_.turn(lane_receiver_)) {
+    case local::Lanes::Turn::taken:
+      return Backlog::waiting;
+    case local::Lanes::Turn::busy:
+      return Backlog::working;
+    case local::Lanes::Turn::idle:
+      break;
+  }
+  return Backlog::none;
+}
+
+void Device::on_peer_dead() {
+  std::shared_lock lock(registry_mutex_);
+  for (const auto& [qpn, queue_pair] : queue_pairs_) queue_pair->on_peer_dead();
+}
+
+Backlog Device::carry_on(Instant now) {
+  Backlog backlog = carry_on_lanes();
+  std::shared_lock lock(registry_mutex_);
   for (CompletionQueue* queue : completion_queues_) {
     if (queue->take_news_of_break())
       for (const auto& [qpn, queue_pair] : queue_pairs_) queue_pair->on_broken_queue();

@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "local/adapter.h"
+#include "local/lanes.h"
 #include "local/peer_table.h"
 #include "model/async_events.h"
 #include "model/device_attributes.h"
@@ -20,6 +21,7 @@ namespace verbatim::model {
 
 class CompletionQueue;
 class QueuePair;
+class SharedReceiveQueue;
 
 enum class WorkQueueKind : uint8_t { send, receive };
 
@@ -82,11 +84,12 @@ class Device {
 
   local::Adapter& adapter() const { return surroundings_.adapter; }
   local::PeerTable& peers() const { return surroundings_.peers; }
+  local::Lanes& lanes() { return lanes_; }
   const Clock& clock() const { return surroundings_.clock; }
   Waker& waker() const { return surroundings_.waker; }
 
   PdId next_pd_id();
-  Quota pds, mrs, mws, cqs, qps, ahs;
+  Quota pds, mrs, mws, cqs, qps, srqs, ahs;
   WindowTable& windows() { return windows_; }
 
   void add(QueuePair& queue_pair);
@@ -97,6 +100,23 @@ class Device {
   // Nothing more is raised in it after remove() returns.
   void add(AsyncEvents& events);
   void remove(AsyncEvents& events);
+  void add(SharedReceiveQueue& queue);
+  void remove(SharedReceiveQueue& queue);
+  // Completions of the queue pair are forgotten, whatever queue they are in.
+  void purge_everywhere(const QueuePair& queue_pair);
+
+  // Serves messages that have come, for whoever polls. Cheap when there are none.
+  void serve_lanes();
+  // Whoever polls is about to sleep: what comes from now on wakes the engine.
+  void expect_sleep();
+  // Some peer has ended: requests that it was to answer end.
+  void on_peer_dead();
+  // Only while a request is being served: of that number, or null.
+  SharedReceiveQueue* shared_receives_in_turn(uint32_t number) const;
+
+  // Messages that were lost as unreliable ones may be.
+  void count_dropped_message() { dropped_messages_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t dropped_messages() const { return dropped_messages_.load(std::memory_order_relaxed); }
 
   // The engine's turn, part one: what peers found wrong with operations on our queue pairs. `from` is the peer whose
   // notices are read; one thread at a time.
@@ -111,6 +131,26 @@ class Device {
   const uint32_t message_limit_ = PortAttributes{}.max_msg_sz;
 
   std::mutex refresh_mutex_;  // held while addresses are read and taken in, so that no older list replaces a newer one
+  // Hands what the lanes bring to the queue pairs that it is for.
+  class LaneReceiver final : public local::Lanes::Receiver {
+   public:
+    explicit LaneReceiver(Device& device) : device_(device) {}
+    std::optional<local::ReplyFields> serve(const local::Request& request) override;
+    void deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply) override;
+
+   private:
+    Device& device_;
+  };
+
+  Backlog carry_on_lanes();
+
+  local::Lanes lanes_;
+  LaneReceiver lane_receiver_{*this};
+  // How often somebody has polled since a queue was last armed: who does so on and on serves the lanes himself.
+  std::atomic<uint32_t> polls_{0};
+  uint32_t seen_polls_ = 0;  // engine only
+  std::atomic<uint64_t> dropped_messages_{0};
+
   mutable std::mutex gid_mutex_;
   GidTable gids_;
 
@@ -123,6 +163,7 @@ class Device {
   std::shared_mutex registry_mutex_;  // guards what follows; taken before any object's own lock
   std::unordered_map<uint32_t, QueuePair*> queue_pairs_;
   std::unordered_set<CompletionQueue*> completion_queues_;
+  std::unordered_map<uint32_t, SharedReceiveQueue*> shared_receive_queues_;  // by number
 };
 
 }  // namespace verbatim::model

@@ -103,9 +103,9 @@ struct DeviceAttributes {
   int max_mcast_qp_attach = 4096;
   int max_total_mcast_qp_attach = 4096;
   int max_ah = 65536;
-  int max_srq = 0;
-  int max_srq_wr = 0;
-  int max_srq_sge = 0;
+  int max_srq = 65535;
+  int max_srq_wr = 32768;
+  int max_srq_sge = 32;
   OnDemandPaging on_demand_paging;
   uint16_t max_pkeys = 1;
   uint8_t local_ca_ack_delay = 15;  // 4.096 us * 2^n: 134 ms, a scheduler's worst rather than a NIC's

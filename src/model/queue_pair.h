@@ -1,84 +1,43 @@
-// A queue pair: its state, its two queues, and the endpoint through which its requests reach the peer.
+// A queue pair: its state, and its two sides (requester.h, responder.h).
 //
 //            modify          modify            modify
 //   RESET ──────────→ INIT ──────────→ RTR ──────────→ RTS ←──→ SQD
-//     ↑ modify, from any state          └───────┬───────┘
-//     └───────────────────────────── ERR ←──────┘ modify, a request that ends in error, or a notice of the peer
+//     ↑ modify, from any state          └───────┬───────┘  └──→ SQE  (UC, UD: a request that ends in error)
+//     └───────────────────────────── ERR ←──────┘ modify, a request that ends in error, or what the peer found wrong
 //
-// Posting executes what it can at once; what is left is carried on by whoever polls the send CQ, else by the engine.
-// Thread-safe: one lock for state and send queue, one for the receive queue (taken second).
+// Posting executes what it can at once; what is left is carried on by whoever polls the send CQ, by the answer of the
+// peer, or by the engine. Thread-safe: one lock for state and send side, one for the receive queue (taken second).
 #pragma once
 
 #include <memory>
 #include <mutex>
 
-#include "local/local_endpoint.h"
-#include "model/address_vector.h"
-#include "model/async_events.h"
 #include "model/completion_queue.h"
-#include "model/device.h"
 #include "model/qp_transitions.h"
-#include "model/receive_queue.h"
-#include "model/send_queue.h"
+#include "model/queue_pair_core.h"
+#include "model/requester.h"
+#include "model/responder.h"
 
 namespace verbatim::model {
 
-// As ibv_qp_cap: requests, SGEs a request, bytes.
-struct QueuePairCapabilities {
-  uint32_t max_send_wr = 0;
-  uint32_t max_recv_wr = 0;
-  uint32_t max_send_sge = 0;
-  uint32_t max_recv_sge = 0;
-  uint32_t max_inline_data = 0;
-};
-
-// As ibv_qp_attr, without capabilities and alternate path. PSNs 24 bits, timers as IBTA encodes them.
-struct QueuePairAttributes {
-  QueuePairState state = QueuePairState::reset;
-  QueuePairState current_state = QueuePairState::reset;
-  PathMtu path_mtu = PathMtu::bytes_1024;
-  uint8_t path_migration = 0;
-  uint32_t qkey = 0;
-  uint32_t receive_psn = 0;
-  uint32_t send_psn = 0;
-  Qpn destination;
-  uint32_t access = 0;
-  AddressVector address;
-  uint16_t pkey_index = 0;
-  uint8_t initiator_depth = 0;  // max_rd_atomic
-  uint8_t responder_depth = 0;  // max_dest_rd_atomic
-  uint8_t min_rnr_timer = 0;
-  uint8_t port = 0;
-  uint8_t timeout = 0;
-  uint8_t retry_count = 0;
-  uint8_t rnr_retry = 0;
-  bool notify_drained = false;  // en_sqd_async_notify
-};
-
 class QueuePair {
  public:
-  struct Setup {
-    QueuePairType type = QueuePairType::rc;
-    ProtectionDomain& pd;
-    CompletionQueue& send_cq;
-    CompletionQueue& receive_cq;
-    QueuePairCapabilities capabilities;
-    bool signal_all = false;
-    void* handle = nullptr;  // the C object that events name
-  };
+  using Setup = QueuePairSetup;
 
-  // EINVAL: capabilities beyond the device's. EOPNOTSUPP: a type other than RC. ENOMEM, ENOSPC: no more of them.
+  // EINVAL: capabilities beyond the device's, or objects that the type does not go with. ENOMEM, ENOSPC: no more of
+  // them.
   static Result<std::unique_ptr<QueuePair>> create(Device& device, AsyncEvents& events, const Setup& setup);
   // When it returns no peer can reach it, its completions are gone from its CQs, and its events are acknowledged.
   ~QueuePair();
 
-  Qpn qpn() const { return qpn_; }
-  QueuePairState state() const { return state_.load(std::memory_order_acquire); }
-  const QueuePairCapabilities& capabilities() const { return setup_.capabilities; }
-  bool signal_all() const { return setup_.signal_all; }
-  ProtectionDomain& pd() const { return setup_.pd; }
-  AsyncEvents& events() const { return events_; }
-  EventAcknowledgement& acknowledgement() { return acknowledgement_; }
+  Qpn qpn() const { return core_.qpn; }
+  QueuePairType type() const { return core_.setup.type; }
+  QueuePairState state() const { return core_.state.load(std::memory_order_acquire); }
+  const QueuePairCapabilities& capabilities() const { return core_.setup.capabilities; }
+  bool signal_all() const { return core_.setup.signal_all; }
+  PdId pd() const { return core_.pd(); }
+  AsyncEvents& events() const { return core_.events; }
+  EventAcknowledgement& acknowledgement() { return core_.acknowledgement; }
 
   // EINVAL: a transition or value that the state table or the device does not allow. EHOSTUNREACH: the destination is
   // not of this host, or its processes cannot be reached. On failure nothing has changed.
@@ -89,22 +48,20 @@ class QueuePair {
   class Posting {
    public:
     explicit Posting(QueuePair& queue_pair)
-        : queue_pair_(queue_pair), lock_(queue_pair.mutex_), posted_before_(queue_pair.sends_.posted()) {}
-    ~Posting() { queue_pair_.run(kPostingBytes); }
-    // EINVAL: not in a state to send, too many SGEs, too much inline data. ENOMEM: the queue is full.
-    // EOPNOTSUPP: an operation that is not built.
-    Status send(const SendWork& work) { return queue_pair_.enqueue(work); }
+        : queue_pair_(queue_pair), lock_(queue_pair.mutex_), posted_before_(queue_pair.requester_.posted()) {}
+    ~Posting() { queue_pair_.run(); }
+    // As Requester::enqueue.
+    Status send(const SendWork& work) { return queue_pair_.requester_.enqueue(work); }
     // As if nothing had been sent in this call.
-    void withdraw() { queue_pair_.sends_.take_back(posted_before_); }
+    void withdraw() { queue_pair_.requester_.take_back(posted_before_); }
 
    private:
-    static constexpr uint64_t kPostingBytes = local::kSliceBytes;
     QueuePair& queue_pair_;
     std::lock_guard<std::mutex> lock_;
     const uint64_t posted_before_;
   };
 
-  // EINVAL: in RESET, or too many SGEs. ENOMEM: the queue is full.
+  // EINVAL: in RESET, too many SGEs, or it takes its receives from a shared queue. ENOMEM: the queue is full.
   Status post_receive(const ReceiveWork& work);
 
   // One slice of unfinished work, unless somebody else is at it. For CompletionQueue.
@@ -116,6 +73,12 @@ class QueuePair {
   bool on_notice(const local::Peer& from, const local::NoticeFields& notice);
   // A completion queue broke, maybe one of its own. For Device.
   void on_broken_queue();
+  // A request of a peer for this queue pair; nothing while it is not done with. For Device.
+  std::optional<local::ReplyFields> serve(const local::Request& request);
+  // The answer to a request that this queue pair has posted. For Device.
+  void deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply);
+  // Some peer has ended. For Device.
+  void on_peer_dead();
 
  private:
   QueuePair(Device& device, AsyncEvents& events, const Setup& setup, Qpn qpn);
@@ -125,43 +88,21 @@ class QueuePair {
   void apply(const QueuePairAttributes& wanted, uint32_t mask);
   void publish();
   void reset();
-
-  Status enqueue(const SendWork& work);
-  void run(uint64_t budget);
-  // Whether the head of the send queue may go on in this state.
-  bool runnable() const;
-  void report_drained();
-  // False when the head has to wait on; fails it when it has waited long enough.
-  bool keep_waiting(const local::Verdict& verdict);
-  void complete_head();
-  void fail_head(const local::Verdict& verdict);
-  void finish_head(CompletionStatus status, Reason reason);
+  // With mutex_ held: executes what it may, and sees to it that somebody carries on what is left.
+  void run();
+  // The head of the send queue has failed.
+  void on_failure();
   void enter_error();
+  void report_drained();
   // To ERR when one of its completion queues is broken.
   void follow_completion_queues();
-  void flush_sends();
-  void flush_receives();
-  Duration patience() const;
 
-  Device& device_;
-  AsyncEvents& events_;
-  const Setup setup_;
-  const Qpn qpn_;
-  EventAcknowledgement acknowledgement_;
-
-  mutable std::mutex mutex_;                                  // guards what follows, but for the receive queue
-  std::atomic<QueuePairState> state_{QueuePairState::reset};  // written under both locks
-  QueuePairAttributes attributes_;
-  local::LocalEndpoint endpoint_;
-  SendQueue sends_;
-  uint64_t head_offset_ = 0;  // bytes of the head that are in place
-  Instant wait_until_ = kNever;
-  bool waiting_ = false;
+  mutable std::mutex mutex_;  // guards what follows, but for the receive queue
+  QueuePairCore core_;        // its state is written under both locks
+  Requester requester_;
+  Responder responder_;
   bool feeding_ = false;
   bool owes_drained_event_ = false;
-
-  std::mutex receive_mutex_;
-  ReceiveQueue receives_;
 };
 
 }  // namespace verbatim::model

@@ -16,6 +16,13 @@ struct ReceiveWork {
   std::span<const Sge> sges;
 };
 
+// How many bytes it takes.
+inline uint64_t capacity(const ReceiveWork& work) {
+  uint64_t bytes = 0;
+  for (const Sge& sge : work.sges) bytes += sge.length;
+  return bytes;
+}
+
 class ReceiveQueue {
  public:
   ReceiveQueue(uint32_t requests, uint32_t sges)
@@ -26,6 +33,7 @@ class ReceiveQueue {
 
   bool full() const { return posted_ - retired_.load(std::memory_order_acquire) >= requests_; }  // pairs with retire()
   bool empty() const { return consumed_ == posted_; }
+  uint64_t posted() const { return posted_; }
   uint64_t consumed() const { return consumed_; }
 
   // Copies the request and its SGEs; the caller has checked their number and full().

@@ -1,8 +1,9 @@
-// The send queue's memory: a ring of work requests with room for their SGEs and inline data, and three counts of
-// requests ever posted, executed, and retired. Room is free again when the caller has taken the completion that says
-// so, as on hardware; retire() alone may be called without the owner's lock.
+// The send queue's memory: a ring of work requests with room for their SGEs and inline data, and four counts of
+// requests ever posted, issued (shown to the peer), executed, and retired. Room is free again when the caller has taken
+// the completion that says so, as on hardware; retire() alone may be called without the owner's lock.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -23,6 +24,10 @@ class SendQueue {
 
   bool full() const { return posted_ - retired_.load(std::memory_order_acquire) >= requests_; }  // pairs with retire()
   bool idle() const { return executed_ == posted_; }
+  // Whether there is one that was not issued.
+  bool has_next() const { return issued_ != posted_; }
+  // How many wait for the peer's answer.
+  uint64_t in_flight() const { return issued_ - executed_; }
   uint64_t executed() const { return executed_; }
   uint64_t posted() const { return posted_; }
 
@@ -53,13 +58,24 @@ class SendQueue {
 
   // The oldest request that was not executed; only when not idle().
   const SendWork& head() const { return works_[executed_ % requests_]; }
-  void pop() { ++executed_; }
+  // The oldest request that was not issued; only when has_next().
+  const SendWork& next() const { return works_[issued_ % requests_]; }
+  void issue() { ++issued_; }
+  // Those in flight are to be issued anew.
+  void withdraw() { issued_ = executed_; }
+  // The head is done with, whether it was issued or not.
+  void pop() { issued_ = std::max(issued_, ++executed_); }
+  // Calls visit(const SendWork&) for those in flight.
+  template <class Visit>
+  void each_in_flight(Visit&& visit) const {
+    for (uint64_t i = executed_; i != issued_; ++i) visit(works_[i % requests_]);
+  }
 
   void retire(uint64_t count) { retired_.store(count, std::memory_order_release); }  // pairs with full()
 
   // As if nothing had ever been posted.
   void clear() {
-    posted_ = executed_ = 0;
+    posted_ = issued_ = executed_ = 0;
     retired_.store(0, std::memory_order_relaxed);
   }
 
@@ -71,6 +87,7 @@ class SendQueue {
   const std::unique_ptr<Sge[]> sges_;
   const std::unique_ptr<uint8_t[]> inline_data_;
   uint64_t posted_ = 0;
+  uint64_t issued_ = 0;
   uint64_t executed_ = 0;
   std::atomic<uint64_t> retired_{0};
 };

@@ -126,6 +126,7 @@ void Process::abandon() {
   client_.reset();
   address_watch_.reset();
   claims_.clear();
+  device_->lanes().abandon();
   xrc_domains_.abandon();
   peers_->abandon();
   adapter_->abandon();
@@ -160,7 +161,7 @@ Status Process::start_engine() {
   } else {
     log(LogLevel::warn, "changes of this host's addresses will not be noticed: {}", strerror(watch.error()));
   }
-  return engine_.start(*device_, std::move(sources), &adapter_->liveness_word());
+  return engine_.start(*device_, std::move(sources), &adapter_->liveness_word(), &adapter_->awake_word());
 }
 
 Status Process::join() {
@@ -227,19 +228,24 @@ void Process::on_peer(PeerProcess peer) {
   log(LogLevel::info, "introduced to process {}", peer.pid);
   peers_->add(std::make_shared<local::Peer>(view.take(), peer.incarnation, peer.pid, std::move(peer.doorbell)),
               peer.slots);
-  take_notices();
+  peers_->self()->ring();
 }
 
 void Process::on_peer_slot(Incarnation incarnation, Slot slot) {
   peers_->add_slot(incarnation, slot);
   // A notice may have come before the news of who it is from.
-  take_notices();
+  peers_->self()->ring();
 }
 
 void Process::on_peer_dead(Incarnation incarnation) {
-  take_notices();
-  if (const std::shared_ptr<local::Peer> peer = peers_->remove(incarnation))
-    log(LogLevel::info, "process {} has ended", peer->pid());
+  const std::shared_ptr<local::Peer> peer = peers_->mark_dead(incarnation);
+  if (!peer) return;
+  log(LogLevel::info, "process {} has ended", peer->pid());
+  {
+    std::lock_guard lock(departed_mutex_);
+    departed_.push_back(incarnation);
+  }
+  peers_->self()->ring();
 }
 
 void Process::on_everyone() { peers_->everyone_is_known(); }
@@ -254,12 +260,16 @@ void Process::on_addresses() {
 void Process::on_doorbell() {
   uint64_t count;
   [[maybe_unused]] const ssize_t taken = read(adapter_->doorbell_fd(), &count, sizeof count);
-  take_notices();
-}
-
-void Process::take_notices() {
-  std::lock_guard lock(notices_mutex_);
+  std::vector<Incarnation> departed;
+  {
+    std::lock_guard lock(departed_mutex_);
+    departed.swap(departed_);
+  }
   for (const std::shared_ptr<local::Peer>& peer : peers_->known()) device_->take_notices(*peer);
+  if (departed.empty()) return;
+  // After its last notices were read.
+  for (Incarnation incarnation : departed) peers_->remove(incarnation);
+  device_->on_peer_dead();
 }
 
 }  // namespace verbatim::runtime

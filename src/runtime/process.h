@@ -55,9 +55,8 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   void on_refused(std::string_view why) override;
 
   void on_addresses();
+  // On the engine's thread: news of peers. Whoever hears of them first only rings, since he may hold any lock.
   void on_doorbell();
-  // On the engine's thread, and on any that refresh() brings news to.
-  void take_notices();
 
   const AgentIdentity identity_;
   const engine::SteadyClock clock_;
@@ -75,7 +74,8 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   std::unique_ptr<model::Device> device_;
   XrcDomains xrc_domains_{identity_};
 
-  std::mutex notices_mutex_;  // one thread at a time takes notices
+  std::mutex departed_mutex_;  // guards what follows
+  std::vector<Incarnation> departed_;
 
   std::mutex join_mutex_;  // guards the making of the client
   std::unique_ptr<AgentClient> client_;

@@ -65,7 +65,7 @@ class LocalEndpointEnds : public testing::TestWithParam<Reach> {
                               .responder_depth = 1,
                               .own_gid = kPeerGid,
                               .peer_gid = kOwnGid};
-  LocalEndpoint endpoint{requester.adapter(), requester.peers()};
+  LocalEndpoint endpoint{requester.adapter(), requester.peers(), requester.lanes()};
   std::vector<Sge> sges;
   Verdict verdict;
   uint64_t offset = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "local/adapter.h"
+#include "local/lanes.h"
 #include "local/peer_table.h"
 #include "proto/work.h"
 
@@ -45,6 +46,7 @@ class LocalProcess final : public local::PeerTable::Introducer {
 
   local::Adapter& adapter() { return *adapter_; }
   local::PeerTable& peers() { return peers_; }
+  local::Lanes& lanes() { return lanes_; }
 
   // This process as another one sees it, over the same mapping.
   std::shared_ptr<local::Peer> as_peer() const {
@@ -139,6 +141,7 @@ class LocalProcess final : public local::PeerTable::Introducer {
   std::unique_ptr<local::Adapter> adapter_;
   uint16_t next_slot_;
   local::PeerTable peers_;
+  local::Lanes lanes_{*adapter_, peers_};
 };
 
 inline void introduce(LocalProcess& a, LocalProcess& b) {

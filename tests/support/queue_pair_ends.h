@@ -24,9 +24,9 @@ struct End {
   std::unique_ptr<model::QueuePair> make_qp(model::QueuePairCapabilities capabilities = {4, 4, 4, 1, 64},
                                             bool signal_all = false) {
     return model::QueuePair::create(side.device, side.events,
-                                    {.pd = *side.pd,
-                                     .send_cq = *cq,
-                                     .receive_cq = *cq,
+                                    {.pd = side.pd.get(),
+                                     .send_cq = cq.get(),
+                                     .receive_cq = cq.get(),
                                      .capabilities = capabilities,
                                      .signal_all = signal_all,
                                      .handle = this})

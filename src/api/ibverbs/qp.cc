@@ -47,9 +47,9 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   Result<std::unique_ptr<model::QueuePair>> created =
       model::QueuePair::create(owner.device, owner.events,
                                {.type = type,
-                                .pd = *object_of(pd).impl,
-                                .send_cq = *object_of(init->send_cq).impl,
-                                .receive_cq = *object_of(init->recv_cq).impl,
+                                .pd = object_of(pd).impl.get(),
+                                .send_cq = object_of(init->send_cq).impl.get(),
+                                .receive_cq = object_of(init->recv_cq).impl.get(),
                                 .capabilities = from_c(init->cap),
                                 .signal_all = init->sq_sig_all != 0,
                                 .handle = &base});

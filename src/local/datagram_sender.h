@@ -1,0 +1,29 @@
+// UD messages to queue pairs of this host: posted to the lane of the process that owns the target, with the header that
+// a receiver finds before the data. Nobody answers. Not thread-safe: used under the lock of its queue pair. Never
+// blocks.
+#pragma once
+
+#include "local/local_endpoint.h"
+
+namespace verbatim::local {
+
+class DatagramSender {
+ public:
+  DatagramSender(Adapter& adapter, PeerTable& peers, Lanes& lanes) : adapter_(adapter), peers_(peers), lanes_(lanes) {}
+
+  // done: in the lane. waiting: the target's process is not known yet. full: its lane is. failed: an SGE is bad, or
+  // nobody is there to take it (Reason::dropped_no_peer). Fails with no_agent when nobody can introduce the target.
+  Advance post(const SendWork& work, Qpn own, PdId pd, Verdict& verdict);
+
+ private:
+  std::shared_ptr<LanePair> lanes_to(Qpn target, Advance& outcome, Verdict& verdict);
+
+  Adapter& adapter_;
+  PeerTable& peers_;
+  Lanes& lanes_;
+  // The last target's process, so that a stream of datagrams looks it up once.
+  Slot last_slot_;
+  std::shared_ptr<LanePair> last_;
+};
+
+}  // namespace verbatim::local

@@ -1,0 +1,95 @@
+// How messages travel between two processes of a host: each owns a lane toward the other in its own segment, which the
+// other can only read. A lane holds a ring of requests with a ring of their payloads, and the answers to the requests
+// that came the other way.
+//
+//   A's segment, lane toward B          B's segment, lane toward A
+//     requests  ───────────────→ read by B
+//     payload   ───────────────→
+//                        read by A ←───  replies, taken          (to A's requests)
+//     replies, taken ──────────→ read by B                        (to B's requests)
+//     requests, payload read by A ←────
+//
+// Request n is in requests[n % kLaneRequests] once its sequence is n + 1; its answer is in the other side's
+// replies[n % kLaneRequests] once that side's `taken` is above n. An answer frees the request's place and payload, so
+// a reader never meets what is being overwritten, and no answer ever finds its place taken.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/types.h"
+#include "proto/work.h"
+
+namespace verbatim::local {
+
+inline constexpr uint32_t kLanes = 512;
+inline constexpr uint32_t kLaneRequests = 256;
+inline constexpr uint32_t kLanePayloadBytes = 256 * 1024;
+// What lies in the request itself. Bytes.
+inline constexpr uint32_t kShortPayload = 72;
+
+namespace lane_flag {
+inline constexpr uint8_t kSolicited = 1;
+// The payload is a list of Sge in the sender's memory, which the receiver fetches from there.
+inline constexpr uint8_t kFetch = 2;
+// The payload is in RequestFields::data.
+inline constexpr uint8_t kShort = 4;
+}  // namespace lane_flag
+
+struct RequestFields {
+  Qpn source;
+  Qpn target;
+  // The connection that the source speaks of, drawn anew when its send queue begins; messages of one are counted.
+  uint32_t stream = 0;
+  uint32_t number = 0;
+  uint8_t opcode = 0;  // SendOpcode
+  uint8_t flags = 0;   // lane_flag
+  uint8_t pieces = 0;  // how many Sge are to be fetched
+  uint8_t service_level = 0;
+  uint32_t immediate = 0;
+  uint32_t length = 0;        // of the message, bytes
+  uint32_t payload = 0;       // where in the payload ring
+  uint32_t key = 0;           // rkey of an atomic, Q_Key of a datagram
+  uint32_t shared_queue = 0;  // XRC: the number of the shared receive queue
+  uint64_t remote_address = 0;
+  uint8_t data[kShortPayload] = {};
+};
+static_assert(sizeof(RequestFields) == 120);
+
+struct alignas(64) LaneRequest {
+  std::atomic<uint64_t> sequence;
+  std::atomic<uint64_t> words[sizeof(RequestFields) / 8];
+};
+
+enum class ReplyKind : uint8_t {
+  none = 0,
+  accepted,   // the message was taken; `value` is the result of an atomic
+  refused,    // it ends in `status`
+  not_ready,  // no receive is posted
+  absent,     // no queue pair is there that would take it
+  skipped,    // an earlier message of its stream was not accepted
+};
+
+struct ReplyFields {
+  ReplyKind kind = ReplyKind::none;
+  CompletionStatus status = CompletionStatus::success;
+  uint16_t reserved = 0;
+  uint32_t reason = 0;
+  uint64_t value = 0;
+};
+static_assert(sizeof(ReplyFields) == 16);
+
+struct LaneReply {
+  std::atomic<uint64_t> words[2];
+};
+
+struct Lane {
+  alignas(4096) LaneRequest requests[kLaneRequests];
+  alignas(64) std::atomic<uint64_t> taken;
+  alignas(64) LaneReply replies[kLaneRequests];
+  alignas(4096) uint8_t payload[kLanePayloadBytes];
+};
+
+}  // namespace verbatim::local

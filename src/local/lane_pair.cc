@@ -1,0 +1,108 @@
+#include "local/lane_pair.h"
+
+#include <cerrno>
+
+#include "local/own_memory.h"
+
+namespace verbatim::local {
+namespace {
+
+constexpr size_t kRequestWords = sizeof(RequestFields) / 8;
+
+}  // namespace
+
+std::span<const uint8_t> Request::payload() const {
+  const uint32_t bytes = is_fetched() ? fields_.pieces * uint32_t{sizeof(Sge)} : fields_.length;
+  if (fields_.flags & lane_flag::kShort) return {fields_.data, bytes};
+  return {lane_.payload + fields_.payload, bytes};
+}
+
+Result<std::unique_ptr<LanePair>> LanePair::create(Adapter& adapter, std::shared_ptr<Peer> peer) {
+  const std::optional<uint32_t> index = adapter.claim_lane(peer->incarnation());
+  if (!index) return Status{ENOSPC};
+  return std::unique_ptr<LanePair>(new LanePair(adapter, std::move(peer), *index, &adapter.lane(*index)));
+}
+
+LanePair::LanePair(Adapter& adapter, std::shared_ptr<Peer> peer, uint32_t index, Lane* lane)
+    : adapter_(adapter), peer_(std::move(peer)), index_(index), lane_(lane), sent_(new Sent[kLaneRequests]) {}
+
+LanePair::~LanePair() { adapter_.release_lane(index_); }
+
+void LanePair::find_other_lane() {
+  if (other_) return;
+  const SegmentView& view = peer_->view();
+  const uint64_t changes = view.lane_changes();
+  if (changes == seen_changes_) return;
+  seen_changes_ = changes;
+  other_ = view.find_lane(adapter_.incarnation());
+}
+
+std::optional<uint64_t> LanePair::place(uint32_t length) const {
+  const uint64_t offset = payload_head_ % kLanePayloadBytes;
+  const uint64_t skip = offset + length > kLanePayloadBytes ? kLanePayloadBytes - offset : 0;
+  if (payload_head_ + skip + length - payload_tail_ > kLanePayloadBytes) return std::nullopt;
+  return payload_head_ + skip;
+}
+
+LanePair::Post LanePair::post(RequestFields fields, std::span<const iovec> payload, const Awaiting& awaiting,
+                              CopyFault* fault) {
+  uint32_t length = 0;
+  for (const iovec& piece : payload) length += static_cast<uint32_t>(piece.iov_len);
+  const auto copy_to = [&](uint8_t* to) {
+    for (const iovec& piece : payload) {
+      if (!guarded_copy(to, piece.iov_base, piece.iov_len, fault)) return false;
+      to += piece.iov_len;
+    }
+    return true;
+  };
+  std::lock_guard lock(mutex_);
+  if (posted_ - answered_ == kLaneRequests) return Post::full;
+  uint64_t end = payload_head_;
+  if (length <= kShortPayload) {
+    fields.flags |= lane_flag::kShort;
+    if (!copy_to(fields.data)) return Post::fault;
+  } else {
+    const std::optional<uint64_t> start = place(length);
+    if (!start) return Post::full;
+    fields.payload = static_cast<uint32_t>(*start % kLanePayloadBytes);
+    if (!copy_to(lane_->payload + fields.payload)) return Post::fault;
+    end = *start + length;
+  }
+  payload_head_ = end;
+  const uint64_t number = posted_++;
+  sent_[number % kLaneRequests] = {awaiting, end};
+  LaneRequest& request = lane_->requests[number % kLaneRequests];
+  uint64_t words[kRequestWords];
+  std::memcpy(words, &fields, sizeof fields);
+  for (size_t i = 0; i < kRequestWords; ++i) request.words[i].store(words[i], std::memory_order_relaxed);
+  request.sequence.store(number + 1, std::memory_order_release);  // pairs with read_request()
+  return Post::shown;
+}
+
+bool LanePair::read_request(RequestFields& out) const {
+  const LaneRequest& request = other_->requests[served_ % kLaneRequests];
+  if (request.sequence.load(std::memory_order_acquire) != served_ + 1) return false;  // pairs with post()
+  uint64_t words[kRequestWords];
+  for (size_t i = 0; i < kRequestWords; ++i) words[i] = request.words[i].load(std::memory_order_relaxed);
+  std::memcpy(&out, words, sizeof out);
+  return true;
+}
+
+bool LanePair::is_sound(const RequestFields& fields) {
+  const bool fetched = fields.flags & lane_flag::kFetch;
+  if (fetched && fields.pieces > kMaxSges) return false;
+  const uint64_t bytes = fetched ? uint64_t{fields.pieces} * sizeof(Sge) : fields.length;
+  if (fields.flags & lane_flag::kShort) return bytes <= kShortPayload;
+  return bytes <= kLanePayloadBytes && fields.payload <= kLanePayloadBytes - bytes;
+}
+
+void LanePair::answer(const ReplyFields& reply) {
+  LaneReply& place = lane_->replies[served_ % kLaneRequests];
+  uint64_t words[2];
+  std::memcpy(words, &reply, sizeof reply);
+  place.words[0].store(words[0], std::memory_order_relaxed);
+  place.words[1].store(words[1], std::memory_order_relaxed);
+  lane_->taken.store(++served_, std::memory_order_release);  // pairs with take_replies()
+}
+
+}  // namespace verbatim::local

@@ -1,0 +1,150 @@
+// Both lanes between this process and one peer (lane_layout.h), from this side: posts requests and reads their answers,
+// reads the peer's requests and answers them. Post from any thread; everything else by one thread at a time, the one
+// that holds Lanes' turn.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "base/guarded_copy.h"
+#include "local/adapter.h"
+#include "local/peer.h"
+
+namespace verbatim::local {
+
+// Up to this many bytes travel in the lane; the receiver fetches longer messages from the sender's memory.
+inline constexpr uint32_t kLaneMessageBytes = 8 * 1024;
+
+// Who is to hear of an answer. `attempt` tells the answers to what was withdrawn from those to what was posted anew.
+struct Awaiting {
+  Qpn source;
+  uint64_t attempt = 0;
+  uint32_t number = 0;
+};
+
+// A peer's request while it is being served: what was read of it is a copy, so that the peer cannot change it later.
+class Request {
+ public:
+  Request(const RequestFields& fields, const Lane& lane, Peer& from, uint64_t position)
+      : fields_(fields), lane_(lane), from_(from), position_(position) {}
+  const RequestFields& fields() const { return fields_; }
+  Peer& from() const { return from_; }
+  bool is_fetched() const { return fields_.flags & lane_flag::kFetch; }
+  // Tells the requests of one peer apart, in order.
+  uint64_t position() const { return position_; }
+  // The payload, or the list of Sge; a span of shared memory that a lying peer may change while it is read.
+  std::span<const uint8_t> payload() const;
+
+ private:
+  const RequestFields fields_;
+  const Lane& lane_;
+  Peer& from_;
+  const uint64_t position_;
+};
+
+class LanePair {
+ public:
+  // ENOSPC: no lane is free.
+  static Result<std::unique_ptr<LanePair>> create(Adapter& adapter, std::shared_ptr<Peer> peer);
+  ~LanePair();
+
+  const std::shared_ptr<Peer>& peer() const { return peer_; }
+
+  enum class Post {
+    shown,
+    full,   // the peer has not answered enough of what was posted before
+    fault,  // there is no memory behind the payload
+  };
+  // Copies the payload in and shows the request to the peer; the caller wakes it. The sum of the payload's lengths is
+  // at most kLaneMessageBytes + 40, or kMaxSges descriptors.
+  Post post(RequestFields fields, std::span<const iovec> payload, const Awaiting& awaiting, CopyFault* fault);
+
+  // Hands the answers that have come to `deliver(const Awaiting&, const ReplyFields&)`, oldest first; returns whether
+  // there was any. deliver() may post.
+  template <class Deliver>
+  bool take_replies(Deliver&& deliver);
+
+  // Hands up to `most` of the peer's requests to `serve(const Request&) -> std::optional<ReplyFields>`, oldest first.
+  // Nothing: the request is not done with and comes again next time. Returns whether anything happened.
+  template <class Serve>
+  bool take_requests(int most, Serve&& serve);
+
+  // Looks for the peer's lane toward us, if there is news.
+  void find_other_lane();
+
+ private:
+  struct Sent {
+    Awaiting awaiting;
+    uint64_t payload_end = 0;
+  };
+  LanePair(Adapter& adapter, std::shared_ptr<Peer> peer, uint32_t index, Lane* lane);
+  // Where a payload of that length goes, contiguous; nothing when there is no room.
+  std::optional<uint64_t> place(uint32_t length) const;
+  bool read_request(RequestFields& out) const;
+  static bool is_sound(const RequestFields& fields);
+  void answer(const ReplyFields& reply);
+
+  Adapter& adapter_;
+  const std::shared_ptr<Peer> peer_;
+  const uint32_t index_;
+  Lane* const lane_;
+  const Lane* other_ = nullptr;
+  uint64_t seen_changes_ = ~uint64_t{0};
+  uint64_t served_ = 0;  // of the peer's requests
+  bool trusted_ = true;  // until it sends nonsense
+
+  std::mutex mutex_;  // guards what follows
+  uint64_t posted_ = 0;
+  uint64_t answered_ = 0;
+  uint64_t payload_head_ = 0;  // counts bytes, modulo kLanePayloadBytes a place
+  uint64_t payload_tail_ = 0;
+  std::unique_ptr<Sent[]> sent_;
+};
+
+template <class Deliver>
+bool LanePair::take_replies(Deliver&& deliver) {
+  if (!other_) return false;
+  // answered_ is written by this thread alone, so that reading it needs no lock.
+  const uint64_t taken = other_->taken.load(std::memory_order_acquire);  // pairs with answer()
+  if (taken == answered_) return false;
+  for (;;) {
+    Sent sent;
+    ReplyFields reply;
+    {
+      std::lock_guard lock(mutex_);
+      // A peer may claim to have answered what was never asked.
+      if (answered_ == taken || answered_ == posted_) return true;
+      const uint64_t place = answered_ % kLaneRequests;
+      uint64_t words[2] = {other_->replies[place].words[0].load(std::memory_order_relaxed),
+                           other_->replies[place].words[1].load(std::memory_order_relaxed)};
+      std::memcpy(&reply, words, sizeof reply);
+      sent = sent_[place];
+      payload_tail_ = sent.payload_end;
+      ++answered_;
+    }
+    deliver(sent.awaiting, reply);
+  }
+}
+
+template <class Serve>
+bool LanePair::take_requests(int most, Serve&& serve) {
+  if (!other_ || !trusted_) return false;
+  for (int i = 0; i < most; ++i) {
+    RequestFields fields;
+    if (!read_request(fields)) return i != 0;
+    if (!is_sound(fields)) {
+      trusted_ = false;
+      return true;
+    }
+    const std::optional<ReplyFields> reply = serve(Request(fields, *other_, *peer_, served_));
+    if (!reply) return true;
+    answer(*reply);
+  }
+  return true;
+}
+
+}  // namespace verbatim::local

@@ -1,0 +1,91 @@
+#include "local/lanes.h"
+
+#include <new>
+
+#include "base/log.h"
+
+namespace verbatim::local {
+namespace {
+
+// How many requests of one peer are served before the next one has its turn.
+constexpr int kRequestsATurn = 32;
+
+}  // namespace
+
+std::shared_ptr<LanePair> Lanes::to(const std::shared_ptr<Peer>& peer) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<LanePair>& pair = all_[peer->incarnation()];
+  if (pair) return pair;
+  Result<std::unique_ptr<LanePair>> created = LanePair::create(adapter_, peer);
+  if (!created.ok()) {
+    log(LogLevel::warn, "no lane is left for process {}: this process exchanges messages with {} others", peer->pid(),
+        kLanes);
+    all_.erase(peer->incarnation());
+    return nullptr;
+  }
+  pair = created.take();
+  in_use_.store(true, std::memory_order_relaxed);
+  changes_.fetch_add(1, std::memory_order_release);  // pairs with turn()
+  return pair;
+}
+
+void Lanes::look_for_peers() {
+  if (const uint64_t generation = peers_.generation(); generation != seen_peers_) {
+    seen_peers_ = generation;
+    strangers_.clear();
+    const std::vector<std::shared_ptr<Peer>> known = peers_.known();
+    std::lock_guard lock(mutex_);
+    for (const std::shared_ptr<Peer>& peer : known)
+      if (!peer->is_self() && !all_.contains(peer->incarnation())) strangers_.push_back({peer});
+  }
+  std::erase_if(strangers_, [&](Stranger& stranger) {
+    const uint64_t changes = stranger.peer->view().lane_changes();
+    if (changes == stranger.seen_changes) return false;
+    stranger.seen_changes = changes;
+    return stranger.peer->view().find_lane(adapter_.incarnation()) != nullptr && to(stranger.peer) != nullptr;
+  });
+}
+
+Lanes::Turn Lanes::turn(Receiver& receiver) {
+  std::unique_lock turn(turn_mutex_, std::try_to_lock);
+  if (!turn.owns_lock()) return Turn::taken;
+  look_for_peers();
+  if (const uint64_t changes = changes_.load(std::memory_order_acquire); changes != seen_pairs_) {  // pairs with to()
+    seen_pairs_ = changes;
+    std::lock_guard lock(mutex_);
+    pairs_.clear();
+    for (const auto& [incarnation, pair] : all_) pairs_.push_back(pair);
+  }
+  bool busy = false;
+  for (const std::shared_ptr<LanePair>& pair : pairs_) {
+    pair->find_other_lane();
+    bool active = pair->take_replies(
+        [&](const Awaiting& awaiting, const ReplyFields& reply) { receiver.deliver(awaiting, reply); });
+    if (pair->take_requests(kRequestsATurn, [&](const Request& request) { return receiver.serve(request); })) {
+      active = true;
+      pair->peer()->wake();
+    }
+    busy |= active;
+    // What a peer sent before it ended is served; then its lanes go.
+    if (!active && pair->peer()->dead()) forget(pair->peer()->incarnation());
+  }
+  return busy ? Turn::busy : Turn::idle;
+}
+
+void Lanes::forget(Incarnation incarnation) {
+  std::lock_guard lock(mutex_);
+  all_.erase(incarnation);
+  changes_.fetch_add(1, std::memory_order_release);  // pairs with turn()
+}
+
+void Lanes::abandon() {
+  // What another thread held at the fork is held for ever.
+  new (&turn_mutex_) std::mutex;
+  new (&mutex_) std::mutex;
+  new (&all_) std::map<Incarnation, std::shared_ptr<LanePair>>;
+  new (&pairs_) std::vector<std::shared_ptr<LanePair>>;
+  new (&strangers_) std::vector<Stranger>;
+  in_use_.store(false, std::memory_order_relaxed);
+}
+
+}  // namespace verbatim::local

@@ -1,0 +1,417 @@
+#include "model/requester.h"
+
+#include <cerrno>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "model/completion_queue.h"
+
+namespace verbatim::model {
+namespace {
+
+using local::Advance;
+using local::Verdict;
+
+// Which operations a type of queue pair has (IBTA volume 1, table 10.9 "supported operations").
+bool has_operation(QueuePairType type, SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::send:
+    case SendOpcode::send_with_imm:
+      return type != QueuePairType::xrc_receive;
+    case SendOpcode::rdma_write:
+    case SendOpcode::rdma_write_with_imm:
+    case SendOpcode::bind_window:
+    case SendOpcode::local_invalidate:
+      return type == QueuePairType::rc || type == QueuePairType::uc || type == QueuePairType::xrc_send;
+    default:
+      return type == QueuePairType::rc || type == QueuePairType::xrc_send;
+  }
+}
+
+CompletionOpcode completion_opcode(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::rdma_write:
+    case SendOpcode::rdma_write_with_imm:
+      return CompletionOpcode::rdma_write;
+    case SendOpcode::rdma_read:
+      return CompletionOpcode::rdma_read;
+    case SendOpcode::atomic_compare_swap:
+      return CompletionOpcode::compare_swap;
+    case SendOpcode::atomic_fetch_add:
+      return CompletionOpcode::fetch_add;
+    case SendOpcode::local_invalidate:
+      return CompletionOpcode::local_invalidate;
+    case SendOpcode::bind_window:
+      return CompletionOpcode::bind_window;
+    case SendOpcode::flush:
+      return CompletionOpcode::flush;
+    case SendOpcode::atomic_write:
+      return CompletionOpcode::atomic_write;
+    default:
+      return CompletionOpcode::send;
+  }
+}
+
+bool is_send(SendOpcode opcode) {
+  return opcode == SendOpcode::send || opcode == SendOpcode::send_with_imm ||
+         opcode == SendOpcode::send_with_invalidate;
+}
+
+bool needs_read_depth(SendOpcode opcode) { return opcode == SendOpcode::rdma_read || local::is_atomic(opcode); }
+
+constexpr uint64_t kAtomicBytes = 8;
+constexpr uint8_t kRetryForEver = 7;
+constexpr Duration kForever = Duration::nanoseconds(INT64_MAX);
+// A datagram's peer that has not been introduced by then is not there. 4.096 us * 2^14: what a usual time-out is.
+constexpr Duration kIntroductionPatience = Duration::nanoseconds(int64_t{4096} << 14);
+
+// The RNR timer's encoding (IBTA volume 1, table 45), in units of 10 us.
+constexpr uint32_t kReceiverTimers[] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                        48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+// Found in the request or in this process's memory, and so an error even where messages may be lost.
+bool is_own_error(const Verdict& verdict) {
+  switch (verdict.status) {
+    case CompletionStatus::local_protection_error:
+    case CompletionStatus::local_length_error:
+    case CompletionStatus::local_qp_operation_error:
+    case CompletionStatus::window_bind_error:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_introduction_due(Advance outcome, const Verdict& verdict) {
+  return outcome == Advance::waiting &&
+         (verdict.reason == Reason::peer_unknown || verdict.reason == Reason::dropped_no_peer);
+}
+
+uint64_t draw_attempt() {
+  // Never the same for two connections of this process, whatever their queue pair numbers.
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+Requester::Requester(QueuePairCore& core)
+    : core_(core),
+      endpoint_(core.device.adapter(), core.device.peers(), core.device.lanes()),
+      datagrams_(core.device.adapter(), core.device.peers(), core.device.lanes()),
+      sends_(core.setup.capabilities.max_send_wr, core.setup.capabilities.max_send_sge,
+             core.setup.capabilities.max_inline_data),
+      attempt_(draw_attempt()),
+      stream_(static_cast<uint32_t>(random_u64())) {}
+
+Status Requester::enqueue(const SendWork& work) {
+  switch (core_.state.load(std::memory_order_acquire)) {
+    case QueuePairState::reset:
+    case QueuePairState::init:
+    case QueuePairState::rtr:
+      return {EINVAL};
+    default:
+      break;
+  }
+  const QueuePairCapabilities& limits = core_.setup.capabilities;
+  if (core_.is(QueuePairType::xrc_receive) || work.sges.size() > limits.max_send_sge) return {EINVAL};
+  const bool reads = needs_read_depth(work.opcode);
+  if (work.inline_data && (reads || work.length > limits.max_inline_data)) return {EINVAL};
+  if (sends_.full()) return {ENOMEM};
+  sends_.push(work);
+  return Status::success();
+}
+
+bool Requester::run(uint64_t budget) {
+  hold_ = Hold::nothing;
+  while (may_go_on() && budget != 0) {
+    switch (step(budget)) {
+      case Step::went_on:
+        break;
+      case Step::waits:
+        return true;
+      case Step::failed:
+        return false;
+    }
+  }
+  return true;
+}
+
+bool Requester::may_go_on() const {
+  if (!sends_.has_next()) return false;
+  const QueuePairState state = core_.state.load(std::memory_order_relaxed);
+  // SQD: a message that has begun is finished, the next one waits for RTS.
+  return state == QueuePairState::rts || (state == QueuePairState::sqd && (head_offset_ != 0 || data_placed_));
+}
+
+Backlog Requester::backlog() const {
+  if (!may_go_on()) return Backlog::none;
+  switch (hold_) {
+    case Hold::nothing:
+      return Backlog::working;
+    case Hold::time:
+      return Backlog::waiting;
+    case Hold::answer:
+      break;
+  }
+  // It is carried on when the answer comes.
+  return Backlog::none;
+}
+
+Requester::Step Requester::step(uint64_t& budget) {
+  const SendWork& work = sends_.next();
+  const bool is_message = is_send(work.opcode) || data_placed_ || by_request_ ||
+                          (work.opcode == SendOpcode::rdma_write_with_imm && work.length == 0);
+  // A direct operation never overtakes a message that was not answered, nor does what is fenced.
+  if (sends_.in_flight() != 0 && (!is_message || work.fence)) return hold(Hold::answer);
+  if (Verdict verdict; !check(work, verdict)) {
+    // Its place among the completions is behind those in flight.
+    return sends_.in_flight() != 0 ? hold(Hold::answer) : fail_head(verdict);
+  }
+  if (core_.is(QueuePairType::ud)) return post_datagram(work);
+  if (work.opcode == SendOpcode::bind_window || work.opcode == SendOpcode::local_invalidate) return change_window(work);
+  return is_message ? post_message(work) : execute_directly(work, budget);
+}
+
+bool Requester::check(const SendWork& work, Verdict& verdict) const {
+  const auto refuse = [&](CompletionStatus status, Reason reason) {
+    verdict.status = status;
+    verdict.reason = reason;
+    return false;
+  };
+  if (!has_operation(core_.setup.type, work.opcode))
+    return refuse(CompletionStatus::local_qp_operation_error, Reason::operation_not_for_type);
+  if (work.length > core_.device.message_limit())
+    return refuse(CompletionStatus::local_length_error, Reason::message_too_long);
+  if (local::is_atomic(work.opcode) && work.length != kAtomicBytes)
+    return refuse(CompletionStatus::local_length_error, Reason::atomic_length);
+  if (needs_read_depth(work.opcode) && core_.attributes.initiator_depth == 0)
+    return refuse(CompletionStatus::local_qp_operation_error, Reason::no_read_depth);
+  if (core_.is(QueuePairType::ud)) {
+    if (work.length > bytes_of(core_.device.port().active_mtu))
+      return refuse(CompletionStatus::local_length_error, Reason::datagram_too_long);
+    if (work.operands.datagram.address.pd != core_.pd())
+      return refuse(CompletionStatus::local_qp_operation_error, Reason::datagram_other_pd);
+  }
+  return true;
+}
+
+Requester::Step Requester::execute_directly(const SendWork& work, uint64_t& budget) {
+  const uint64_t before = head_offset_;
+  Verdict verdict;
+  const Advance outcome = endpoint_.advance(work, head_offset_, verdict);
+  budget -= std::min(budget, head_offset_ - before);
+  if (outcome == Advance::more) {
+    not_ready_.begun = false;
+    return Step::went_on;
+  }
+  if (outcome == Advance::done && work.opcode == SendOpcode::rdma_write_with_imm) {
+    data_placed_ = true;
+    return Step::went_on;
+  }
+  return on_outcome(work, outcome, verdict);
+}
+
+Requester::Step Requester::change_window(const SendWork& work) {
+  WindowTable& windows = core_.device.windows();
+  const Verdict verdict = work.opcode == SendOpcode::bind_window
+                              ? windows.bind(core_.pd(), core_.qpn, work.operands.bind)
+                              : windows.invalidate(core_.pd(), core_.qpn, MemoryKey{work.immediate});
+  if (verdict.status != CompletionStatus::success) return fail_head(verdict);
+  complete_head();
+  return Step::went_on;
+}
+
+Requester::Step Requester::post_message(const SendWork& work) {
+  const local::Envelope envelope{
+      .awaiting = {core_.qpn, attempt_, next_number_}, .stream = stream_, .receives_used = receives_used_};
+  Verdict verdict;
+  return on_outcome(work, endpoint_.post(work, envelope, verdict), verdict);
+}
+
+Requester::Step Requester::post_datagram(const SendWork& work) {
+  Verdict verdict;
+  const Advance outcome = datagrams_.post(work, core_.qpn, core_.pd(), verdict);
+  return on_outcome(work, outcome, verdict);
+}
+
+Requester::Step Requester::on_outcome(const SendWork& work, Advance outcome, const Verdict& verdict) {
+  switch (outcome) {
+    case Advance::more:
+      return Step::went_on;
+    case Advance::request:
+      by_request_ = true;
+      return Step::went_on;
+    case Advance::posted:
+      sends_.issue();
+      ++next_number_;
+      if (local::takes_receive(work.opcode)) ++receives_used_;
+      head_offset_ = 0;
+      data_placed_ = by_request_ = not_ready_.begun = false;
+      // An unreliable message that is in the lane as a whole has left; nobody waits for what becomes of it, unless an
+      // earlier one is still being fetched.
+      if (core_.is(QueuePairType::uc) && work.length <= local::kLaneMessageBytes && sends_.in_flight() == 1)
+        complete_head();
+      return Step::went_on;
+    case Advance::done:
+      complete_head();
+      return Step::went_on;
+    case Advance::full:
+      return hold(Hold::time);
+    case Advance::failed:
+    case Advance::waiting:
+    case Advance::no_receive:
+      break;
+  }
+  // Its place among the completions is behind those in flight.
+  if (sends_.in_flight() != 0) return hold(Hold::answer);
+  if (!core_.is_reliable()) {
+    if (is_own_error(verdict)) return fail_head(verdict);
+    // Only an introduction is waited for: who is there and not ready loses what comes.
+    if (is_introduction_due(outcome, verdict) && keep_waiting(not_ready_, kIntroductionPatience))
+      return hold(Hold::time);
+    return lose(work, verdict);
+  }
+  if (outcome == Advance::waiting && keep_waiting(not_ready_, not_ready_patience())) return hold(Hold::time);
+  if (outcome == Advance::no_receive && keep_waiting(no_receive_, receiver_patience())) return hold(Hold::time);
+  return fail_head(verdict);
+}
+
+bool Requester::keep_waiting(Wait& wait, Duration patience) {
+  const Instant now = core_.device.clock().now();
+  if (!wait.begun) wait = {true, patience == kForever ? kNever : now + patience};
+  return now < wait.until;
+}
+
+Duration Requester::not_ready_patience() const {
+  if (core_.attributes.timeout == 0) return kForever;
+  // IBTA 9.7.6.1.3: 4.096 us * 2^timeout.
+  return Duration::nanoseconds(int64_t{4096} << core_.attributes.timeout) * (core_.attributes.retry_count + 1);
+}
+
+Duration Requester::receiver_patience() const {
+  if (core_.attributes.rnr_retry == kRetryForEver) return kForever;
+  const uint32_t timer = endpoint_.receiver_timer() % std::size(kReceiverTimers);
+  return Duration::nanoseconds(int64_t{10'000} * kReceiverTimers[timer]) * core_.attributes.rnr_retry;
+}
+
+Requester::Step Requester::lose(const SendWork& work, const Verdict& verdict) {
+  log(LogLevel::info, "QP {:#08x} WR {:#x} {} of {} bytes is lost ({}: {}{}{})", core_.qpn.value, work.work_id,
+      name(work.opcode), work.length, describe(verdict.reason).name, describe(verdict.reason).meaning,
+      verdict.detail.empty() ? "" : "; ", verdict.detail);
+  core_.device.count_dropped_message();
+  complete_head();
+  return Step::went_on;
+}
+
+// ---- answers ----
+
+bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply) {
+  const uint32_t oldest = next_number_ - static_cast<uint32_t>(sends_.in_flight());
+  if (awaiting.attempt != attempt_ || sends_.in_flight() == 0 || awaiting.number != oldest) return true;
+  const SendWork& work = sends_.head();
+  Verdict verdict;
+  switch (reply.kind) {
+    case local::ReplyKind::accepted:
+      if (local::is_atomic(work.opcode) && !endpoint_.store_result(work, reply.value, verdict)) {
+        withdraw();
+        fail_head(verdict);
+        return false;
+      }
+      complete_head();
+      return true;
+    case local::ReplyKind::refused:
+      withdraw();
+      verdict.status = reply.status;
+      verdict.reason = static_cast<Reason>(reply.reason);
+      if (!core_.is_reliable() && !is_own_error(verdict)) return lose(work, verdict) == Step::went_on;
+      fail_head(verdict);
+      return false;
+    case local::ReplyKind::none:
+    case local::ReplyKind::not_ready:
+    case local::ReplyKind::absent:
+    case local::ReplyKind::skipped:
+      break;
+  }
+  // To be tried anew; what the peer's tables say then decides how long.
+  if (core_.is_reliable())
+    withdraw();
+  else
+    complete_head();
+  return true;
+}
+
+void Requester::look_after_peer() {
+  if (sends_.in_flight() == 0 || !endpoint_.peer() || !endpoint_.peer()->dead()) return;
+  withdraw();
+}
+
+void Requester::withdraw() {
+  sends_.each_in_flight([this](const SendWork& work) {
+    --next_number_;
+    if (local::takes_receive(work.opcode)) --receives_used_;
+  });
+  sends_.withdraw();
+  attempt_ = draw_attempt();
+}
+
+void Requester::flush() {
+  if (sends_.in_flight() != 0) withdraw();
+  while (!sends_.idle()) {
+    log(LogLevel::info, "QP {:#08x} WR {:#x} {}: WR_FLUSH_ERR ({}: {})", core_.qpn.value, sends_.head().work_id,
+        name(sends_.head().opcode), describe(Reason::flushed).name, describe(Reason::flushed).meaning);
+    finish_head(CompletionStatus::flushed, Reason::flushed);
+  }
+}
+
+void Requester::clear() {
+  sends_.clear();
+  head_offset_ = 0;
+  data_placed_ = by_request_ = false;
+  hold_ = Hold::nothing;
+  not_ready_ = no_receive_ = {};
+  attempt_ = draw_attempt();
+  stream_ = static_cast<uint32_t>(random_u64());
+  next_number_ = receives_used_ = 0;
+}
+
+void Requester::complete_head() {
+  const SendWork& work = sends_.head();
+  log(LogLevel::trace, "QP {:#08x} WR {:#x} {} of {} bytes: SUCCESS", core_.qpn.value, work.work_id, name(work.opcode),
+      work.length);
+  not_ready_.begun = no_receive_.begun = false;
+  if (work.signaled || core_.setup.signal_all) {
+    finish_head(CompletionStatus::success, Reason::none);
+  } else {
+    if (sends_.in_flight() == 0) head_offset_ = 0;
+    sends_.pop();
+  }
+}
+
+Requester::Step Requester::fail_head(const Verdict& verdict) {
+  const SendWork& work = sends_.head();
+  log(LogLevel::warn, "QP {:#08x} WR {:#x} {} of {} bytes: {} ({}: {}{}{})", core_.qpn.value, work.work_id,
+      name(work.opcode), work.length, name(verdict.status), describe(verdict.reason).name,
+      describe(verdict.reason).meaning, verdict.detail.empty() ? "" : "; ", verdict.detail);
+  finish_head(verdict.status, verdict.reason);
+  return Step::failed;
+}
+
+void Requester::finish_head(CompletionStatus status, Reason reason) {
+  const SendWork& work = sends_.head();
+  const Completion completion{.work_id = work.work_id,
+                              .status = status,
+                              .opcode = completion_opcode(work.opcode),
+                              .reason = reason,
+                              .byte_length = static_cast<uint32_t>(work.length),
+                              .qpn = core_.qpn};
+  if (sends_.in_flight() == 0) {
+    head_offset_ = 0;
+    data_placed_ = by_request_ = false;
+  }
+  sends_.pop();
+  core_.setup.send_cq->push(completion, core_.queue_pair, WorkQueueKind::send, sends_.executed());
+}
+
+}  // namespace verbatim::model

@@ -1,0 +1,105 @@
+// The sending side of a queue pair: takes work requests in order, executes what it can on the peer's memory itself, and
+// posts what needs the peer's part to its lane, where it is in flight until the answer has come.
+//
+//   posted ──→ direct (WRITE, READ, atomics that can be reached): executed when nothing is in flight
+//          ──→ message (SEND, the notice of a WRITE_WITH_IMM, atomics by request): in flight ──→ answered, in order
+//          ──→ datagram, or a short UC message: done once it is in the lane
+//
+// A message that finds no receive is tried again until the RNR retries are over; one that finds no queue pair until the
+// time-out. Not thread-safe: used under the queue pair's lock. Never blocks.
+#pragma once
+
+#include "local/datagram_sender.h"
+#include "model/queue_pair_core.h"
+#include "model/send_queue.h"
+
+namespace verbatim::model {
+
+class Requester {
+ public:
+  explicit Requester(QueuePairCore& core);
+
+  // Learns whom it sends to (not UD).
+  Status connect(const local::LocalEndpoint::Path& path) { return endpoint_.connect(path); }
+  const local::LocalEndpoint::Path& path() const { return endpoint_.path(); }
+
+  // EINVAL: not in a state to send, too many SGEs, too much inline data, an opcode that the queue pair's type does not
+  // have. ENOMEM: the queue is full.
+  Status enqueue(const SendWork& work);
+
+  uint64_t posted() const { return sends_.posted(); }
+  // Forgets the requests after the first `posted`, of which none was executed.
+  void take_back(uint64_t posted) { sends_.take_back(posted); }
+
+  // Executes what it may, `budget` bytes or a little more; false when the head has failed: the queue pair is then in
+  // error.
+  bool run(uint64_t budget);
+  // Work that no answer will carry on, and whether it can go on at once.
+  Backlog backlog() const;
+  // Whether a message has begun that must end before the queue is drained.
+  bool is_amid_message() const { return head_offset_ != 0 || data_placed_ || sends_.in_flight() != 0; }
+
+  // An answer to what was posted. False when the head has failed.
+  bool deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply);
+  // Nobody will answer any more if the peer is dead; what was in flight is then to be tried anew, and fails.
+  void look_after_peer();
+
+  void flush();
+  // As if nothing had ever been posted; answers to what was are nobody's.
+  void clear();
+  void retire(uint64_t count) { sends_.retire(count); }
+
+ private:
+  enum class Step {
+    went_on,  // something was done
+    waits,    // hold_ says for what
+    failed,
+  };
+  // What the next request waits for.
+  enum class Hold { nothing, answer, time };
+  Step step(uint64_t& budget);
+  // Whether the head of what is not issued may go on in this state.
+  bool may_go_on() const;
+  bool check(const SendWork& work, local::Verdict& verdict) const;
+  Step execute_directly(const SendWork& work, uint64_t& budget);
+  Step change_window(const SendWork& work);
+  Step post_message(const SendWork& work);
+  Step post_datagram(const SendWork& work);
+  Step on_outcome(const SendWork& work, local::Advance outcome, const local::Verdict& verdict);
+  // The unreliable way: what the peer would refuse is lost, and the request succeeds.
+  Step lose(const SendWork& work, const local::Verdict& verdict);
+  // A wait that ends some time. False when it has.
+  struct Wait {
+    bool begun = false;
+    Instant until = kNever;
+  };
+  bool keep_waiting(Wait& wait, Duration patience);
+  void withdraw();
+  void complete_head();
+  Step hold(Hold what) {
+    hold_ = what;
+    return Step::waits;
+  }
+  Step fail_head(const local::Verdict& verdict);
+  void finish_head(CompletionStatus status, Reason reason);
+  Duration not_ready_patience() const;
+  Duration receiver_patience() const;
+
+  QueuePairCore& core_;
+  local::LocalEndpoint endpoint_;
+  local::DatagramSender datagrams_;
+  SendQueue sends_;
+  uint64_t head_offset_ = 0;   // bytes of the next request that are in place
+  bool data_placed_ = false;   // all of a WRITE_WITH_IMM's, whose notice is still to be posted
+  bool by_request_ = false;    // the next request can only be executed by the peer
+  Hold hold_ = Hold::nothing;  // since the last run
+  Wait not_ready_;
+  Wait no_receive_;
+
+  uint64_t attempt_;
+  uint32_t stream_;
+  uint32_t next_number_ = 0;
+  uint32_t receives_used_ = 0;
+};
+
+}  // namespace verbatim::model

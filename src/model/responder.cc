@@ -1,0 +1,463 @@
+#include "model/responder.h"
+
+#include <cerrno>
+
+#include "base/log.h"
+#include "local/null_memory.h"
+#include "model/completion_queue.h"
+
+namespace verbatim::model {
+namespace {
+
+using local::ReplyFields;
+using local::ReplyKind;
+using local::Request;
+using local::Verdict;
+
+bool accepts_requests(QueuePairState state) {
+  return state == QueuePairState::rtr || state == QueuePairState::rts || state == QueuePairState::sqd ||
+         state == QueuePairState::sqe;
+}
+
+SendOpcode opcode_of(const Request& request) { return static_cast<SendOpcode>(request.fields().opcode); }
+
+bool has_immediate(SendOpcode opcode) {
+  return opcode == SendOpcode::send_with_imm || opcode == SendOpcode::rdma_write_with_imm;
+}
+
+constexpr uint32_t kDatagramHeader = 40;
+
+}  // namespace
+
+Responder::Responder(QueuePairCore& core)
+    : core_(core),
+      receive_count_(core.device.adapter().receive_count_of(core.qpn)),
+      receives_(core.setup.shared_receives ? 0 : core.setup.capabilities.max_recv_wr,
+                core.setup.shared_receives ? 0 : core.setup.capabilities.max_recv_sge) {
+  publish_receives();
+}
+
+// ---- the receive queue ----
+
+Status Responder::post(const ReceiveWork& work, bool& flushes) {
+  std::lock_guard lock(receive_mutex_);
+  const QueuePairState state = core_.state.load(std::memory_order_relaxed);
+  if (state == QueuePairState::reset || core_.setup.shared_receives ||
+      work.sges.size() > core_.setup.capabilities.max_recv_sge)
+    return {EINVAL};
+  if (receives_.full()) return {ENOMEM};
+  receives_.push(work);
+  publish_receives();
+  flushes = state == QueuePairState::err;
+  return Status::success();
+}
+
+void Responder::publish_receives() {
+  core_.device.adapter().receive_count(receive_count_).publish(receives_.posted(), receives_.consumed());
+}
+
+void Responder::set_state(QueuePairState state) {
+  std::lock_guard lock(receive_mutex_);
+  core_.state.store(state, std::memory_order_release);  // pairs with QueuePair::state()
+}
+
+void Responder::flush() {
+  std::lock_guard lock(receive_mutex_);
+  // A shared queue's receive is no longer the queue's once a message has taken it.
+  if (inbound_.active && inbound_.shared) complete_flushed(inbound_.receive.work_id);
+  inbound_ = {};
+  while (!receives_.empty()) {
+    const uint64_t work_id = receives_.head().work_id;
+    receives_.pop();
+    complete_flushed(work_id);
+  }
+  publish_receives();
+}
+
+void Responder::complete_flushed(uint64_t work_id) {
+  log(LogLevel::info, "QP {:#08x} receive WR {:#x}: WR_FLUSH_ERR ({}: {})", core_.qpn.value, work_id,
+      describe(Reason::flushed).name, describe(Reason::flushed).meaning);
+  CompletionQueue* const cq = core_.setup.receive_cq ? core_.setup.receive_cq
+                              : inbound_.shared      ? inbound_.shared->cq()
+                                                     : nullptr;
+  if (!cq) return;
+  cq->push({.work_id = work_id,
+            .status = CompletionStatus::flushed,
+            .opcode = CompletionOpcode::receive,
+            .reason = Reason::flushed,
+            .qpn = core_.qpn},
+           core_.queue_pair, WorkQueueKind::receive, receives_.consumed());
+}
+
+// ---- requests ----
+
+Responder::Reply Responder::serve(const Request& request, Fatality& fatality) {
+  if (!accepts_requests(core_.state.load(std::memory_order_relaxed))) return ReplyFields{.kind = ReplyKind::absent};
+  if (core_.is(QueuePairType::ud)) return serve_datagram(request, fatality);
+  if (!is_from_peer(request)) return ReplyFields{.kind = ReplyKind::absent};
+  const local::RequestFields& fields = request.fields();
+  if (fields.stream != stream_) {
+    stream_ = fields.stream;
+    expected_ = 0;
+  }
+  if (core_.is_reliable() && fields.number != expected_) return ReplyFields{.kind = ReplyKind::skipped};
+  note_first_message();
+  const SendOpcode opcode = opcode_of(request);
+  const Reply reply = local::takes_receive(opcode) ? serve_message(request, fatality) : serve_atomic(request, fatality);
+  if (reply && reply->kind == ReplyKind::accepted) ++expected_;
+  return reply;
+}
+
+bool Responder::is_from_peer(const Request& request) const {
+  const Qpn source = request.fields().source;
+  if (source != core_.attributes.destination) return false;
+  return core_.device.peers().owner(source.slot()).get() == &request.from();
+}
+
+void Responder::note_first_message() {
+  if (established_) return;
+  established_ = true;
+  if (core_.state.load(std::memory_order_relaxed) == QueuePairState::rtr)
+    core_.raise(AsyncEventType::communication_established);
+}
+
+Responder::Reply Responder::serve_message(const Request& request, Fatality& fatality) {
+  if (!inbound_.active || inbound_.position != request.position()) {
+    if (const Reply reply = begin(request, fatality)) return reply;
+  }
+  Verdict verdict;
+  if (!place(request, verdict)) {
+    if (verdict.reason == Reason::remote_receive_bad) {
+      fatality = Fatality::quiet;
+      return refuse(request, verdict, CompletionStatus::remote_operation_error, Reason::remote_receive_bad);
+    }
+    // The sender's memory: its error alone, and the receive is still there.
+    log(LogLevel::info, "QP {:#08x}: a message could not be fetched ({}: {}{}{})", core_.qpn.value,
+        describe(verdict.reason).name, describe(verdict.reason).meaning, verdict.detail.empty() ? "" : "; ",
+        verdict.detail);
+    return ReplyFields{
+        .kind = ReplyKind::refused, .status = verdict.status, .reason = static_cast<uint32_t>(verdict.reason)};
+  }
+  if (inbound_.offset < inbound_.length) return std::nullopt;
+  return end(request, fatality);
+}
+
+SharedReceiveQueue* Responder::shared_queue_for(const Request& request) const {
+  if (!core_.is(QueuePairType::xrc_receive)) return core_.setup.shared_receives;
+  SharedReceiveQueue* const shared = core_.device.shared_receives_in_turn(request.fields().shared_queue);
+  return shared && shared->xrc_domain() == core_.setup.xrc_domain ? shared : nullptr;
+}
+
+bool Responder::take_receive(SharedReceiveQueue* shared) {
+  // What an earlier message of this queue pair took and could not use.
+  if (inbound_.active && inbound_.shared == shared) return true;
+  inbound_ = {.pd = shared ? shared->pd() : core_.pd(), .shared = shared};
+  if (shared) {
+    inbound_.active = shared->take(inbound_.receive);
+    return inbound_.active;
+  }
+  std::lock_guard lock(receive_mutex_);
+  if (receives_.empty()) return false;
+  const ReceiveWork& head = receives_.head();
+  inbound_.receive.work_id = head.work_id;
+  inbound_.receive.count = static_cast<uint32_t>(head.sges.size());
+  std::copy(head.sges.begin(), head.sges.end(), inbound_.receive.sges.begin());
+  inbound_.active = true;
+  return true;
+}
+
+Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
+  const local::RequestFields& fields = request.fields();
+  SharedReceiveQueue* const shared = shared_queue_for(request);
+  if (core_.is(QueuePairType::xrc_receive) && !shared) {
+    fatality = Fatality::request_error;
+    return ReplyFields{.kind = ReplyKind::refused,
+                       .status = CompletionStatus::remote_invalid_request,
+                       .reason = static_cast<uint32_t>(Reason::remote_no_shared_queue)};
+  }
+  if (!take_receive(shared)) {
+    if (!core_.is_reliable()) return drop(request, Reason::dropped_no_receive);
+    return ReplyFields{.kind = ReplyKind::not_ready};
+  }
+  const bool placed = opcode_of(request) == SendOpcode::rdma_write_with_imm;
+  inbound_.position = request.position();
+  inbound_.length = placed ? fields.remote_address : fields.length;
+  inbound_.offset = placed ? inbound_.length : 0;
+  if (placed) return std::nullopt;
+  Verdict verdict;
+  if (inbound_.length > capacity({.sges = inbound_.receive.pieces()})) {
+    local::decide(verdict, CompletionStatus::local_length_error, Reason::receive_too_short,
+                  "the message has {} bytes, the receive {}", inbound_.length,
+                  capacity({.sges = inbound_.receive.pieces()}));
+    fatality = Fatality::quiet;
+    return refuse(request, verdict, CompletionStatus::remote_invalid_request, Reason::remote_receive_too_short);
+  }
+  if (!check_receive(inbound_.length, verdict)) {
+    fatality = Fatality::quiet;
+    return refuse(request, verdict, CompletionStatus::remote_operation_error, Reason::remote_receive_bad);
+  }
+  return std::nullopt;
+}
+
+Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
+  // Whoever destroyed the sender meanwhile may have freed what was fetched.
+  if (request.is_fetched() && !is_still_meant(request)) return ReplyFields{.kind = ReplyKind::skipped};
+  if (opcode_of(request) == SendOpcode::send_with_invalidate) {
+    Verdict verdict = core_.device.windows().invalidate(core_.pd(), core_.qpn, MemoryKey{request.fields().immediate});
+    if (verdict.status != CompletionStatus::success) {
+      verdict.status = CompletionStatus::local_protection_error;
+      fatality = Fatality::access_error;
+      return refuse(request, verdict, CompletionStatus::remote_access_error, Reason::not_invalidatable);
+    }
+  }
+  complete(request, CompletionStatus::success, Reason::none);
+  return ReplyFields{.kind = ReplyKind::accepted};
+}
+
+bool Responder::is_still_meant(const Request& request) const {
+  local::QueuePairFields source;
+  if (!request.from().view().read(request.fields().source, source)) return false;
+  const auto state = static_cast<QueuePairState>(source.state);
+  return (state == QueuePairState::rts || state == QueuePairState::sqd) && source.peer == core_.qpn;
+}
+
+void Responder::complete(const Request& request, CompletionStatus status, Reason reason) {
+  const local::RequestFields& fields = request.fields();
+  const SendOpcode opcode = opcode_of(request);
+  const bool datagram = core_.is(QueuePairType::ud);
+  const Completion completion{
+      .work_id = inbound_.receive.work_id,
+      .status = status,
+      .opcode = opcode == SendOpcode::rdma_write_with_imm ? CompletionOpcode::receive_rdma_with_imm
+                                                          : CompletionOpcode::receive,
+      .reason = reason,
+      .byte_length = static_cast<uint32_t>(inbound_.length),
+      .qpn = core_.qpn,
+      .immediate = fields.immediate,
+      .source = fields.source,
+      .flags = (has_immediate(opcode) ? completion_flag::kImmediate : 0) |
+               (opcode == SendOpcode::send_with_invalidate ? completion_flag::kInvalidated : 0) |
+               (datagram ? completion_flag::kGlobalRoute : 0),
+      .service_level = fields.service_level,
+      .solicited = (fields.flags & local::lane_flag::kSolicited) != 0};
+  CompletionQueue* const cq = inbound_.shared && inbound_.shared->cq() ? inbound_.shared->cq() : core_.setup.receive_cq;
+  std::lock_guard lock(receive_mutex_);
+  if (!inbound_.shared) {
+    receives_.pop();
+    publish_receives();
+  }
+  inbound_ = {};
+  cq->push(completion, core_.queue_pair, WorkQueueKind::receive, receives_.consumed());
+}
+
+Responder::Reply Responder::refuse(const Request& request, const Verdict& own, CompletionStatus remote,
+                                   Reason remote_reason) {
+  log(LogLevel::warn, "QP {:#08x} receive WR {:#x}: {} ({}: {}{}{})", core_.qpn.value, inbound_.receive.work_id,
+      name(own.status), describe(own.reason).name, describe(own.reason).meaning, own.detail.empty() ? "" : "; ",
+      own.detail);
+  complete(request, own.status, own.reason);
+  return ReplyFields{.kind = ReplyKind::refused, .status = remote, .reason = static_cast<uint32_t>(remote_reason)};
+}
+
+Responder::Reply Responder::drop(const Request& request, Reason reason) {
+  log(LogLevel::info, "QP {:#08x}: a message of QP {:#08x} is dropped ({}: {})", core_.qpn.value,
+      request.fields().source.value, describe(reason).name, describe(reason).meaning);
+  core_.device.count_dropped_message();
+  return ReplyFields{.kind = ReplyKind::accepted};
+}
+
+Responder::Reply Responder::serve_datagram(const Request& request, Fatality& fatality) {
+  const local::RequestFields& fields = request.fields();
+  if (fields.length < kDatagramHeader || request.is_fetched()) return drop(request, Reason::dropped_no_peer);
+  if (fields.key != core_.attributes.qkey) return drop(request, Reason::dropped_qkey);
+  if (!take_receive(core_.setup.shared_receives)) return drop(request, Reason::dropped_no_receive);
+  if (fields.length > capacity({.sges = inbound_.receive.pieces()})) return drop(request, Reason::dropped_too_long);
+  note_first_message();
+  inbound_.length = fields.length;
+  inbound_.offset = 0;
+  Verdict verdict;
+  if (!check_receive(inbound_.length, verdict) || !place(request, verdict)) {
+    fatality = Fatality::quiet;
+    return refuse(request, verdict, CompletionStatus::success, Reason::none);
+  }
+  complete(request, CompletionStatus::success, Reason::none);
+  return ReplyFields{.kind = ReplyKind::accepted};
+}
+
+// ---- data ----
+
+uint8_t* Responder::receive_address(uint64_t offset, uint64_t& length, Verdict& verdict) const {
+  for (const Sge& sge : inbound_.receive.pieces()) {
+    if (offset >= sge.length) {
+      offset -= sge.length;
+      continue;
+    }
+    uint8_t* const start = local::locate(core_.device.adapter(), sge, inbound_.pd, true, verdict);
+    length = sge.length - offset;
+    return !start || local::is_null_memory(start) ? start : start + offset;
+  }
+  return nullptr;
+}
+
+bool Responder::check_receive(uint64_t length, Verdict& verdict) const {
+  for (uint64_t offset = 0; offset < length;) {
+    uint64_t together = 0;
+    if (!receive_address(offset, together, verdict)) return false;
+    offset += together;
+  }
+  return true;
+}
+
+bool Responder::place(const Request& request, Verdict& verdict) {
+  const auto receive_bad = [&](const CopyFault* fault) {
+    if (fault)
+      local::decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
+                    "there is no memory at {}", fault->address);
+    // Told apart from errors in the sender's memory by the caller.
+    verdict.reason = Reason::remote_receive_bad;
+    return false;
+  };
+  local::Adapter& adapter = core_.device.adapter();
+  const bool light = adapter.view().revokes_by_membarrier();
+  if (!request.is_fetched()) {
+    const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
+                                           {core_.qpn, local::TouchTarget::kNoRegion}, light);
+    const std::span<const uint8_t> payload = request.payload();
+    while (inbound_.offset < inbound_.length && inbound_.offset < payload.size()) {
+      uint64_t length = 0;
+      uint8_t* const to = receive_address(inbound_.offset, length, verdict);
+      if (!to) return receive_bad(nullptr);
+      length = std::min(length, inbound_.length - inbound_.offset);
+      CopyFault fault;
+      if (!guarded_copy(to, payload.data() + inbound_.offset, length, &fault)) return receive_bad(&fault);
+      inbound_.offset += length;
+    }
+    return true;
+  }
+  std::array<Sge, local::kMaxSges> sources;
+  const std::span<const uint8_t> list = request.payload();
+  std::memcpy(sources.data(), list.data(), list.size());
+  uint64_t skip = inbound_.offset;
+  for (uint32_t i = 0; i < request.fields().pieces; ++i) {
+    if (skip >= sources[i].length) {
+      skip -= sources[i].length;
+      continue;
+    }
+    const local::SegmentView& from = request.from().view();
+    // Both ends' revocations wait for it: this process's for any operation of its own, the sender's for this region.
+    const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
+                                           {request.fields().source, from.entry_index(sources[i].lkey)},
+                                           light && from.revokes_by_membarrier());
+    uint64_t length = 0;
+    uint8_t* const to = receive_address(inbound_.offset, length, verdict);
+    if (!to) return receive_bad(nullptr);
+    length = std::min({length, sources[i].length - skip, local::kSliceBytes, inbound_.length - inbound_.offset});
+    if (!fetch(request, sources[i], skip, to, length, verdict)) return false;
+    inbound_.offset += length;
+    return true;
+  }
+  // A list that is shorter than it says.
+  local::decide(verdict, CompletionStatus::local_length_error, Reason::message_too_long, "its SGEs end early");
+  return false;
+}
+
+bool Responder::fetch(const Request& request, const Sge& source, uint64_t skip, uint8_t* to, uint64_t length,
+                      Verdict& verdict) {
+  constexpr auto kStatus = CompletionStatus::local_protection_error;
+  local::Peer& from = request.from();
+  local::RegionFields region;
+  if (!from.view().read(source.lkey, region) ||
+      !local::contains(region.iova, region.length, source.address, source.length)) {
+    local::decide(verdict, kStatus, Reason::local_key_unknown, "lkey {:#x} does not cover its SGE any more",
+                  source.lkey.value);
+    return false;
+  }
+  const uint64_t into_region = source.address - region.iova + skip;
+  const auto from_gone = [&] {
+    local::decide(verdict, kStatus, Reason::local_memory_gone, "there is no memory behind lkey {:#x}",
+                  source.lkey.value);
+    return false;
+  };
+  if (region.kind == local::RegionKind::null) {
+    CopyFault fault;
+    if (guarded_copy(to, local::null_source(), length, &fault)) return true;
+    verdict.status = kStatus;
+    verdict.reason = Reason::remote_receive_bad;
+    return false;
+  }
+  const std::shared_ptr<const local::PeerMapping> mapping = from.is_self() ? nullptr : from.mapping(region);
+  if (from.is_self() || mapping) {
+    const uint8_t* const data =
+        mapping ? mapping->data() + into_region : reinterpret_cast<const uint8_t*>(region.address + into_region);
+    CopyFault fault;
+    if (guarded_copy(to, data, length, &fault)) return true;
+    const auto* where = static_cast<const uint8_t*>(fault.address);
+    if (where >= data && where < data + length) return from_gone();
+    verdict.status = kStatus;
+    verdict.reason = Reason::remote_receive_bad;
+    return false;
+  }
+  const iovec piece{to, length};
+  const bool last = inbound_.offset + length == inbound_.length;
+  switch (from.memory().read({&piece, 1}, region.address + into_region, length, last).result) {
+    case local::ProcessMemory::Result::done:
+      return true;
+    case local::ProcessMemory::Result::local_fault:
+      verdict.status = kStatus;
+      verdict.reason = Reason::remote_receive_bad;
+      return false;
+    case local::ProcessMemory::Result::forbidden:
+      local::decide(verdict, CompletionStatus::remote_operation_error, Reason::memory_forbidden,
+                    "the kernel forbids process_vm access to process {}", from.pid());
+      return false;
+    case local::ProcessMemory::Result::remote_fault:
+    case local::ProcessMemory::Result::dead:
+      break;
+  }
+  return from_gone();
+}
+
+// ---- atomics of memory that only this process can reach ----
+
+Responder::Reply Responder::serve_atomic(const Request& request, Fatality& fatality) {
+  const local::RequestFields& fields = request.fields();
+  const auto refuse_request = [&](CompletionStatus status, Reason reason, Fatality how) {
+    fatality = how;
+    return ReplyFields{.kind = ReplyKind::refused, .status = status, .reason = static_cast<uint32_t>(reason)};
+  };
+  SendWork work{
+      .opcode = opcode_of(request), .rkey = {fields.key}, .remote_address = fields.remote_address, .length = 8};
+  const std::span<const uint8_t> payload = request.payload();
+  const uint32_t right = local::right_needed(work.opcode);
+  const bool known = local::is_atomic(work.opcode) || work.opcode == SendOpcode::atomic_write;
+  if (!known || request.is_fetched() || payload.size() < sizeof(uint64_t) || !(core_.attributes.access & right))
+    return refuse_request(CompletionStatus::remote_invalid_request, Reason::remote_operation_off,
+                          Fatality::request_error);
+  AtomicOperands operands{};
+  std::memcpy(&operands, payload.data(), std::min(payload.size(), sizeof operands));
+  work.operands = operands;
+  if (work.remote_address % sizeof(uint64_t) != 0)
+    return refuse_request(CompletionStatus::remote_invalid_request, Reason::remote_unaligned_atomic,
+                          Fatality::request_error);
+  local::Adapter& adapter = core_.device.adapter();
+  const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
+                                         {core_.qpn, local::TouchTarget::kNoRegion},
+                                         adapter.view().revokes_by_membarrier());
+  // An XRC request acts in the domain of the shared receive queue that it names.
+  const SharedReceiveQueue* const shared = core_.is(QueuePairType::xrc_receive) ? shared_queue_for(request) : nullptr;
+  local::RegionFields region;
+  Verdict verdict;
+  if (!local::find_region(adapter.view(), {.qpn = core_.qpn, .pd = shared ? shared->pd() : core_.pd()}, work, region,
+                          verdict))
+    return refuse_request(verdict.status, verdict.reason, Fatality::access_error);
+  auto* const word = reinterpret_cast<uint64_t*>(region.address + (work.remote_address - region.iova));
+  if (reinterpret_cast<uint64_t>(word) % sizeof(uint64_t) != 0)
+    return refuse_request(CompletionStatus::remote_operation_error, Reason::remote_unaligned_atomic, Fatality::quiet);
+  uint64_t before = 0;
+  CopyFault fault;
+  if (!local::execute_atomic(work, word, &before, &fault))
+    return refuse_request(CompletionStatus::remote_operation_error, Reason::remote_memory_gone, Fatality::quiet);
+  return ReplyFields{.kind = ReplyKind::accepted, .value = before};
+}
+
+}  // namespace verbatim::model
