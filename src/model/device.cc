@@ -59,6 +59,12 @@ bool Device::refresh_gids() {
 
 PdId Device::next_pd_id() { return {last_pd_.fetch_add(1, std::memory_order_relaxed) + 1}; }
 
+std::shared_ptr<QueuePair> Device::share(Qpn qpn) {
+  std::shared_lock lock(registry_mutex_);
+  const auto found = queue_pairs_.find(qpn.value);
+  return found == queue_pairs_.end() ? nullptr : found->second->weak_from_this().lock();
+}
+
 void Device::add(QueuePair& queue_pair) {
   std::unique_lock lock(registry_mutex_);
   queue_pairs_[queue_pair.qpn().value] = &queue_pair;

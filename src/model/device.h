@@ -92,6 +92,8 @@ class Device {
   Quota pds, mrs, mws, cqs, qps, srqs, ahs;
   WindowTable& windows() { return windows_; }
 
+  // A queue pair that others hold too, by its number; null where there is none, or nobody holds it as shared.
+  std::shared_ptr<QueuePair> share(Qpn qpn);
   void add(QueuePair& queue_pair);
   // Nobody reaches the queue pair through the device after this returns.
   void remove(QueuePair& queue_pair);

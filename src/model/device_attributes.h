@@ -24,11 +24,17 @@ inline constexpr uint8_t kPortActive = 4;
 inline constexpr uint8_t kPhysicalLinkUp = 5;
 inline constexpr uint8_t kLinkLayerEthernet = 2;
 inline constexpr uint8_t kGrhRequired = 1;
-inline constexpr uint32_t kDeviceHasSystemImageGuid = 1u << 11;
+inline constexpr uint64_t kDeviceTakesCurrentState = 1u << 7;
+inline constexpr uint64_t kDeviceHasSystemImageGuid = 1u << 11;
+inline constexpr uint64_t kDeviceSaysNotReady = 1u << 12;  // RNR NAK
 inline constexpr uint32_t kPortHasIpBasedGids = 1u << 26;
-inline constexpr uint32_t kDeviceHasWindows = 1u << 17;
-inline constexpr uint32_t kDeviceHasWindowsOfType2B = 1u << 24;
-inline constexpr uint8_t kNoAtomics = 0;
+inline constexpr uint64_t kDeviceHasWindows = 1u << 17;
+inline constexpr uint64_t kDeviceHasXrc = 1u << 20;
+inline constexpr uint64_t kDeviceHasWindowsOfType2B = 1u << 24;
+// Beyond the 32 bits of ibv_device_attr; the kernel's names are IB_UVERBS_DEVICE_FLUSH_GLOBAL and so on.
+inline constexpr uint64_t kDeviceFlushesToView = uint64_t{1} << 38;
+inline constexpr uint64_t kDeviceWritesAtomically = uint64_t{1} << 40;
+inline constexpr uint8_t kAtomicsWithProcessor = 2;
 
 // Path MTU as the wire encodes it.
 enum class PathMtu : uint8_t { bytes_256 = 1, bytes_512 = 2, bytes_1024 = 3, bytes_2048 = 4, bytes_4096 = 5 };
@@ -85,7 +91,9 @@ struct DeviceAttributes {
 
   uint64_t max_mr_size = INT64_MAX;           // bytes
   uint64_t page_size_cap = ~uint64_t{0xfff};  // bit n: pages of 2^n bytes
-  uint32_t device_cap_flags = kDeviceHasSystemImageGuid | kDeviceHasWindows | kDeviceHasWindowsOfType2B;
+  uint64_t device_cap_flags = kDeviceTakesCurrentState | kDeviceHasSystemImageGuid | kDeviceSaysNotReady |
+                              kDeviceHasWindows | kDeviceHasXrc | kDeviceHasWindowsOfType2B | kDeviceFlushesToView |
+                              kDeviceWritesAtomically;
   int max_qp = 65536;
   int max_qp_wr = 32768;
   int max_sge = 32;
@@ -97,7 +105,7 @@ struct DeviceAttributes {
   int max_qp_rd_atom = 128;
   int max_qp_init_rd_atom = 128;
   int max_res_rd_atom = max_qp * max_qp_rd_atom;
-  uint8_t atomic_cap = kNoAtomics;
+  uint8_t atomic_cap = kAtomicsWithProcessor;
   int max_mw = 262144;
   int max_mcast_grp = 4096;
   int max_mcast_qp_attach = 4096;

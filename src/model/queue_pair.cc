@@ -109,7 +109,7 @@ QueuePair::~QueuePair() {
   if (setup.xrc_domain) core_.device.purge_everywhere(*this);
   core_.device.windows().forget(core_.qpn);
   local::settle_queue_pair(core_.device.adapter(), core_.device.peers(), core_.device.clock(), core_.qpn);
-  core_.events.retire(core_.acknowledgement);
+  silence();
   core_.device.adapter().release_qpn(core_.qpn);
   if (setup.xrc_domain) setup.xrc_domain->remove_user();
   if (setup.shared_receives) setup.shared_receives->remove_user();
@@ -117,6 +117,15 @@ QueuePair::~QueuePair() {
   if (setup.send_cq) setup.send_cq->remove_user();
   if (setup.pd) setup.pd->remove_user();
   core_.device.qps.give_back();
+}
+
+void QueuePair::silence() {
+  {
+    std::lock_guard lock(mutex_);
+    if (core_.silent) return;
+    core_.silent = true;
+  }
+  core_.events.retire(core_.acknowledgement);
 }
 
 // ---- state ----

@@ -20,7 +20,8 @@
 
 namespace verbatim::model {
 
-class QueuePair {
+// An XRC receiver may be shared: whoever opens it (Device::share) keeps it as who has made it does.
+class QueuePair : public std::enable_shared_from_this<QueuePair> {
  public:
   using Setup = QueuePairSetup;
 
@@ -36,8 +37,13 @@ class QueuePair {
   const QueuePairCapabilities& capabilities() const { return core_.setup.capabilities; }
   bool signal_all() const { return core_.setup.signal_all; }
   PdId pd() const { return core_.pd(); }
+  const XrcDomain* xrc_domain() const { return core_.setup.xrc_domain; }
   AsyncEvents& events() const { return core_.events; }
   EventAcknowledgement& acknowledgement() { return core_.acknowledgement; }
+
+  // The C object that events name goes, and what it was made in: waits until its events are acknowledged, and there are
+  // no more of them.
+  void silence();
 
   // EINVAL: a transition or value that the state table or the device does not allow. EHOSTUNREACH: the destination is
   // not of this host, or its processes cannot be reached. On failure nothing has changed.

@@ -71,12 +71,16 @@ struct QueuePairCore {
   QueuePairAttributes attributes{};
   std::atomic<QueuePairState> state{QueuePairState::reset};
   EventAcknowledgement acknowledgement{};
+  bool silent = false;
 
   bool is(QueuePairType type) const { return setup.type == type; }
   // Whether every message is answered: RC and XRC.
   bool is_reliable() const { return !is(QueuePairType::uc) && !is(QueuePairType::ud); }
   PdId pd() const { return setup.pd ? setup.pd->id() : PdId{}; }
-  void raise(AsyncEventType type) { events.raise({type, setup.handle, 0, &acknowledgement}); }
+  // Nothing once the C object that events name has gone (QueuePair::silence).
+  void raise(AsyncEventType type) {
+    if (!silent) events.raise({type, setup.handle, 0, &acknowledgement});
+  }
 };
 
 }  // namespace verbatim::model

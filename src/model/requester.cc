@@ -12,22 +12,6 @@ namespace {
 using local::Advance;
 using local::Verdict;
 
-// Which operations a type of queue pair has (IBTA volume 1, table 10.9 "supported operations").
-bool has_operation(QueuePairType type, SendOpcode opcode) {
-  switch (opcode) {
-    case SendOpcode::send:
-    case SendOpcode::send_with_imm:
-      return type != QueuePairType::xrc_receive;
-    case SendOpcode::rdma_write:
-    case SendOpcode::rdma_write_with_imm:
-    case SendOpcode::bind_window:
-    case SendOpcode::local_invalidate:
-      return type == QueuePairType::rc || type == QueuePairType::uc || type == QueuePairType::xrc_send;
-    default:
-      return type == QueuePairType::rc || type == QueuePairType::xrc_send;
-  }
-}
-
 CompletionOpcode completion_opcode(SendOpcode opcode) {
   switch (opcode) {
     case SendOpcode::rdma_write:

@@ -38,6 +38,21 @@ std::string_view name(SendOpcode opcode) {
   return "an unknown opcode";
 }
 
+bool has_operation(QueuePairType type, SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::send:
+    case SendOpcode::send_with_imm:
+      return type != QueuePairType::xrc_receive;
+    case SendOpcode::rdma_write:
+    case SendOpcode::rdma_write_with_imm:
+    case SendOpcode::bind_window:
+    case SendOpcode::local_invalidate:
+      return type == QueuePairType::rc || type == QueuePairType::uc || type == QueuePairType::xrc_send;
+    default:
+      return type == QueuePairType::rc || type == QueuePairType::xrc_send;
+  }
+}
+
 std::string_view name(CompletionStatus status) {
   switch (status) {
     case CompletionStatus::success:

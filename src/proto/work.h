@@ -32,6 +32,8 @@ enum class SendOpcode : uint8_t {
   atomic_write = 15,
 };
 std::string_view name(SendOpcode opcode);
+// Which operations a type of queue pair has (IBTA volume 1, table 10.9 "supported operations").
+bool has_operation(QueuePairType type, SendOpcode opcode);
 
 enum class CompletionStatus : uint8_t {
   success = 0,

@@ -20,26 +20,44 @@ model::EventAcknowledgement* account_of(const ibv_async_event& event) {
     case IBV_EVENT_PATH_MIG_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
       return &object_of(event.element.qp).impl->acknowledgement();
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return &object_of(event.element.srq).impl->acknowledgement();
     default:
       return nullptr;
   }
 }
 
 model::AsyncEvents& events_of(const ibv_async_event& event) {
-  return event.event_type == IBV_EVENT_CQ_ERR ? object_of(event.element.cq->context).events
-                                              : object_of(event.element.qp->context).events;
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return object_of(event.element.cq->context).events;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return object_of(event.element.srq->context).events;
+    default:
+      return object_of(event.element.qp->context).events;
+  }
 }
 
 // As programs see it in the object.
 void count_acknowledged(const ibv_async_event& event) {
-  if (event.event_type == IBV_EVENT_CQ_ERR) {
-    ibv_cq& cq = *event.element.cq;
-    const HeldMutex held(cq.mutex);
-    ++cq.async_events_completed;
-  } else {
-    ibv_qp& qp = *event.element.qp;
-    const HeldMutex held(qp.mutex);
-    ++qp.events_completed;
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR: {
+      const HeldMutex held(event.element.cq->mutex);
+      ++event.element.cq->async_events_completed;
+      break;
+    }
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED: {
+      const HeldMutex held(event.element.srq->mutex);
+      ++event.element.srq->events_completed;
+      break;
+    }
+    default: {
+      const HeldMutex held(event.element.qp->mutex);
+      ++event.element.qp->events_completed;
+    }
   }
 }
 

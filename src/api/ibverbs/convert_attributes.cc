@@ -18,7 +18,10 @@ static_assert(model::on_demand::kWrite == static_cast<unsigned>(IBV_ODP_SUPPORT_
 static_assert(model::on_demand::kRead == static_cast<unsigned>(IBV_ODP_SUPPORT_READ));
 static_assert(model::on_demand::kSharedReceive == static_cast<unsigned>(IBV_ODP_SUPPORT_SRQ_RECV));
 static_assert(model::kPortHasIpBasedGids == static_cast<unsigned>(IBV_PORT_IP_BASED_GIDS));
-static_assert(model::kNoAtomics == static_cast<int>(IBV_ATOMIC_NONE));
+static_assert(model::kAtomicsWithProcessor == static_cast<int>(IBV_ATOMIC_GLOB));
+static_assert(model::kDeviceTakesCurrentState == static_cast<unsigned>(IBV_DEVICE_CURR_QP_STATE_MOD));
+static_assert(model::kDeviceSaysNotReady == static_cast<unsigned>(IBV_DEVICE_RC_RNR_NAK_GEN));
+static_assert(model::kDeviceHasXrc == static_cast<unsigned>(IBV_DEVICE_XRC));
 static_assert(static_cast<int>(model::PathMtu::bytes_256) == IBV_MTU_256);
 static_assert(static_cast<int>(model::PathMtu::bytes_4096) == IBV_MTU_4096);
 
@@ -35,7 +38,7 @@ ibv_device_attr to_c(const model::DeviceAttributes& attributes) {
   c.hw_ver = attributes.hw_ver;
   c.max_qp = attributes.max_qp;
   c.max_qp_wr = attributes.max_qp_wr;
-  c.device_cap_flags = attributes.device_cap_flags;
+  c.device_cap_flags = static_cast<uint32_t>(attributes.device_cap_flags);
   c.max_sge = attributes.max_sge;
   c.max_sge_rd = attributes.max_sge_rd;
   c.max_cq = attributes.max_cq;

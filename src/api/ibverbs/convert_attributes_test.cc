@@ -85,7 +85,8 @@ TEST(ConvertAttributes, TheExtendedAttributesRepeatTheFlagsAndPortsAndHaveNothin
   attributes.max_cq_count = 7;
   attributes.max_cq_period = 8;
   const ibv_device_attr_ex c = to_c_extended(attributes);
-  EXPECT_EQ(c.device_cap_flags_ex, c.orig_attr.device_cap_flags);
+  EXPECT_EQ(c.device_cap_flags_ex, attributes.device_cap_flags);
+  EXPECT_EQ(c.orig_attr.device_cap_flags, static_cast<uint32_t>(attributes.device_cap_flags));
   EXPECT_EQ(c.phys_port_cnt_ex, c.orig_attr.phys_port_cnt);
   EXPECT_EQ(c.completion_timestamp_mask, UINT64_MAX);
   EXPECT_EQ(c.hca_core_clock, 1'000'000u);

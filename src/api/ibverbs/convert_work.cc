@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "api/ibverbs/objects.h"
+
 namespace verbatim::api {
 
 static_assert(sizeof(Sge) == sizeof(ibv_sge) && offsetof(Sge, lkey) == offsetof(ibv_sge, lkey));
@@ -20,6 +22,10 @@ static_assert(static_cast<int>(QueuePairType::xrc_receive) == IBV_QPT_XRC_RECV);
 
 std::span<const Sge> from_c(const ibv_sge* sges, size_t count) { return {reinterpret_cast<const Sge*>(sges), count}; }
 
+model::ReceiveWork from_c(const ibv_recv_wr& wr) {
+  return {wr.wr_id, from_c(wr.sg_list, static_cast<size_t>(wr.num_sge))};
+}
+
 WindowBind from_c(const ibv_mw& window, uint32_t new_key, const ibv_mw_bind_info& info) {
   return {.window = {window.rkey},
           .new_key = {new_key},
@@ -33,6 +39,10 @@ uint64_t total(std::span<const Sge> sges) {
   uint64_t length = 0;
   for (const Sge& sge : sges) length += sge.length;
   return length;
+}
+
+DatagramTarget from_c(ibv_ah& handle, uint32_t qpn, uint32_t qkey) {
+  return {object_of(&handle).impl->address(), {qpn}, qkey};
 }
 
 Status convert(const ibv_send_wr& wr, QueuePairType type, uint32_t max_sges, SendWork& work) {
@@ -63,6 +73,10 @@ Status convert(const ibv_send_wr& wr, QueuePairType type, uint32_t max_sges, Sen
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_SEND_WITH_INV:
       work.immediate = wr.opcode == IBV_WR_SEND_WITH_INV ? wr.invalidate_rkey : wr.imm_data;
+      if (type == QueuePairType::ud) {
+        if (!wr.wr.ud.ah) return {EINVAL};
+        work.operands = from_c(*wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
+      }
       break;
     case IBV_WR_LOCAL_INV:
       work.immediate = wr.invalidate_rkey;

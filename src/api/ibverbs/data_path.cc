@@ -27,9 +27,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   model::QueuePair& impl = *object_of(qp).impl;
   for (; wr; wr = wr->next) {
-    const Status status = wr->num_sge < 0
-                              ? Status{EINVAL}
-                              : impl.post_receive({wr->wr_id, from_c(wr->sg_list, static_cast<size_t>(wr->num_sge))});
+    const Status status = wr->num_sge < 0 ? Status{EINVAL} : impl.post_receive(from_c(*wr));
     if (!status.ok()) {
       *bad_wr = wr;
       return status.error;

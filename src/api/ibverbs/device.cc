@@ -78,14 +78,6 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values) {
   return 0;
 }
 
-// The inline functions of verbs.h call the slots of ibv_context.ops without a look; what is not built refuses here.
-int refuse_post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  *bad_wr = wr;
-  return EOPNOTSUPP;
-}
-
-void fill_refusing_slots(ibv_context_ops& ops) { ops.post_srq_recv = refuse_post_srq_recv; }
-
 // The slots of verbs_context that stay NULL make their inline function return EOPNOTSUPP.
 void fill_context(ContextObject& object, ibv_device* device) {
   verbs_context& base = object.base;
@@ -100,9 +92,9 @@ void fill_context(ContextObject& object, ibv_device* device) {
   context.async_fd = object.events.fd();
   context.num_comp_vectors = object.device.attributes().num_comp_vectors;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  fill_refusing_slots(context.ops);
   fill_data_path_slots(base);
   fill_queue_pair_slots(base);
+  fill_shared_receive_queue_slots(base);
   fill_xrc_domain_slots(base);
   fill_memory_slots(base);
   fill_window_slots(context.ops);

@@ -21,6 +21,7 @@
 #include "model/memory_window.h"
 #include "model/protection_domain.h"
 #include "model/queue_pair.h"
+#include "model/shared_receive_queue.h"
 #include "model/xrc_domain.h"
 
 namespace verbatim::api {
@@ -94,11 +95,23 @@ class DomainUse {
   XrcdObject* object_ = nullptr;
 };
 
+struct SrqObject {
+  ibv_srq base{};
+  DomainUse domain;
+  std::unique_ptr<model::SharedReceiveQueue> impl;
+};
+
 // ibv_qp_ex begins with ibv_qp.
 struct QpObject {
   QueuePairBase extended;
-  std::unique_ptr<model::QueuePair> impl;
-  std::unique_ptr<SendBatch> batch;  // null unless it was created with send_ops_flags
+  DomainUse domain;
+  std::shared_ptr<model::QueuePair> impl;  // an XRC receiver's may be opened more than once
+  bool opened = false;                     // by ibv_open_qp: events name who has created it
+  std::unique_ptr<SendBatch> batch;        // null unless it was created with send_ops_flags
+
+  ~QpObject() {
+    if (impl && !opened) impl->silence();
+  }
 
   ibv_qp& base() { return extended.base.qp_base; }
 };
@@ -148,6 +161,7 @@ struct ContextObject {
   LiveObjects<ChannelObject> channels;
   LiveObjects<CqObject> cqs;
   LiveObjects<XrcdObject> xrcds;
+  LiveObjects<SrqObject> srqs;
   LiveObjects<QpObject> qps;
 };
 
@@ -162,6 +176,7 @@ inline MwObject& object_of(ibv_mw* mw) { return *reinterpret_cast<MwObject*>(mw)
 inline ChannelObject& object_of(ibv_comp_channel* channel) { return *reinterpret_cast<ChannelObject*>(channel); }
 inline CqObject& object_of(ibv_cq* cq) { return *reinterpret_cast<CqObject*>(cq); }
 inline XrcdObject& object_of(ibv_xrcd* xrcd) { return *reinterpret_cast<XrcdObject*>(xrcd); }
+inline SrqObject& object_of(ibv_srq* srq) { return *reinterpret_cast<SrqObject*>(srq); }
 inline QpObject& object_of(ibv_qp* qp) { return *reinterpret_cast<QpObject*>(qp); }
 inline QpObject& object_of(ibv_qp_ex* qp) { return *reinterpret_cast<QpObject*>(qp); }
 
@@ -185,8 +200,10 @@ class HeldMutex {
 
 // Sets the slots of ibv_context.ops that move data: post_send, post_recv, poll_cq, req_notify_cq.
 void fill_data_path_slots(verbs_context& context);
-// create_qp_ex.
+// create_qp_ex, open_qp.
 void fill_queue_pair_slots(verbs_context& context);
+// create_srq_ex, get_srq_num, ops.post_srq_recv.
+void fill_shared_receive_queue_slots(verbs_context& context);
 // open_xrcd, close_xrcd.
 void fill_xrc_domain_slots(verbs_context& context);
 // alloc_null_mr, advise_mr.

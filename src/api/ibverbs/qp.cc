@@ -9,15 +9,15 @@ using namespace verbatim::api;
 namespace {
 
 // EINVAL for what no device could make, EOPNOTSUPP for a type that this one does not have.
-int check_type(const ibv_qp_init_attr_ex& init) {
-  switch (init.qp_type) {
+int check_type(ibv_qp_type type) {
+  switch (type) {
     case IBV_QPT_RC:
-      return init.srq ? EOPNOTSUPP : 0;
     case IBV_QPT_UC:
     case IBV_QPT_UD:
-    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
+      return 0;
+    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_DRIVER:
       return EOPNOTSUPP;
   }
@@ -35,44 +35,83 @@ int check_extensions(const ibv_qp_init_attr_ex& init) {
   return 0;
 }
 
+// Of an object that may be left out.
+template <class Object>
+auto implementation(Object* object) {
+  return object ? object_of(object).impl.get() : nullptr;
+}
+
+// What the C object says of a queue pair, but for the objects it uses.
+void describe(QpObject& object, ibv_context* context, void* qp_context) {
+  ibv_qp& base = object.base();
+  base.context = context;
+  base.qp_context = qp_context;
+  base.handle = base.qp_num = object.impl->qpn().value;
+  base.state = static_cast<ibv_qp_state>(object.impl->state());
+  base.qp_type = static_cast<ibv_qp_type>(object.impl->type());
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+}
+
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* init) {
   ContextObject& owner = object_of(context);
-  ibv_pd* const pd = init->comp_mask & IBV_QP_INIT_ATTR_PD ? init->pd : nullptr;
-  if (!pd || !init->send_cq || !init->recv_cq) return fail(EINVAL);
-  if (const int error = check_type(*init)) return fail(error);
+  if (const int error = check_type(init->qp_type)) return fail(error);
   if (const int error = check_extensions(*init)) return fail(error);
+  const bool receives_only = init->qp_type == IBV_QPT_XRC_RECV;
+  ibv_pd* const pd = init->comp_mask & IBV_QP_INIT_ATTR_PD ? init->pd : nullptr;
+  ibv_xrcd* const xrcd = receives_only && (init->comp_mask & IBV_QP_INIT_ATTR_XRCD) ? init->xrcd : nullptr;
+  if (xrcd && xrcd->context != context) return fail(EINVAL);
   auto object = std::make_unique<QpObject>();
   ibv_qp& base = object->base();
   const auto type = static_cast<QueuePairType>(init->qp_type);
   Result<std::unique_ptr<model::QueuePair>> created =
       model::QueuePair::create(owner.device, owner.events,
                                {.type = type,
-                                .pd = object_of(pd).impl.get(),
-                                .send_cq = object_of(init->send_cq).impl.get(),
-                                .receive_cq = object_of(init->recv_cq).impl.get(),
+                                .pd = implementation(pd),
+                                .send_cq = implementation(init->send_cq),
+                                .receive_cq = implementation(init->recv_cq),
+                                .shared_receives = implementation(init->srq),
+                                .xrc_domain = implementation(xrcd),
                                 .capabilities = from_c(init->cap),
                                 .signal_all = init->sq_sig_all != 0,
                                 .handle = &base});
   if (!created.ok()) return fail(created.error());
   object->impl = created.take();
+  if (xrcd) object->domain = DomainUse(object_of(xrcd));
   if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) install_builders(*object, type, init->send_ops_flags);
   init->cap = to_c(object->impl->capabilities());
-  base.context = context;
-  base.qp_context = init->qp_context;
+  describe(*object, context, init->qp_context);
   base.pd = pd;
   base.send_cq = init->send_cq;
   base.recv_cq = init->recv_cq;
-  base.handle = base.qp_num = object->impl->qpn().value;
-  base.state = IBV_QPS_RESET;
-  base.qp_type = init->qp_type;
-  pthread_mutex_init(&base.mutex, nullptr);
-  pthread_cond_init(&base.cond, nullptr);
+  base.srq = init->srq;
+  return &owner.qps.add(std::move(object))->base();
+}
+
+// Once more an XRC receiver of this process. Its events go to who has created it.
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
+  constexpr uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+  if (attr->comp_mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT)) return fail(EOPNOTSUPP);
+  if ((attr->comp_mask & kNeeded) != kNeeded || attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd ||
+      attr->xrcd->context != context)
+    return fail(EINVAL);
+  ContextObject& owner = object_of(context);
+  XrcdObject& domain = object_of(attr->xrcd);
+  auto object = std::make_unique<QpObject>();
+  object->opened = true;
+  object->impl = owner.device.share({attr->qp_num});
+  if (!object->impl || object->impl->xrc_domain() != domain.impl.get()) return fail(EINVAL);
+  object->domain = DomainUse(domain);
+  describe(*object, context, attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : nullptr);
   return &owner.qps.add(std::move(object))->base();
 }
 
 }  // namespace
 
-void verbatim::api::fill_queue_pair_slots(verbs_context& context) { context.create_qp_ex = create_qp_ex; }
+void verbatim::api::fill_queue_pair_slots(verbs_context& context) {
+  context.create_qp_ex = create_qp_ex;
+  context.open_qp = open_qp;
+}
 
 extern "C" {
 

@@ -98,6 +98,10 @@ void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* bu
   batch_of(qp).set_inline_data(pieces);
 }
 
+void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* handle, uint32_t qpn, uint32_t qkey) {
+  if (!handle) return batch_of(qp).fail(EINVAL);
+  batch_of(qp).set_datagram(from_c(*handle, qpn, qkey));
+}
 void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) { batch_of(qp).set_shared_queue(number); }
 
 // ---- the critical region ----
@@ -127,40 +131,37 @@ int wr_complete(ibv_qp_ex* qp) {
 
 // ---- which builders there are ----
 
-using Type = QueuePairType;
-constexpr uint32_t bit(Type type) { return 1u << static_cast<uint32_t>(type); }
-constexpr uint32_t kReliable = bit(Type::rc) | bit(Type::xrc_send);
-constexpr uint32_t kConnected = kReliable | bit(Type::uc);
-constexpr uint32_t kAny = kConnected | bit(Type::ud);
-
 struct Row {
-  uint64_t operation;
-  uint32_t types;
+  uint64_t flag;
+  SendOpcode opcode;
   void (*install)(QueuePairBase& qp);
 };
 
-// Types: ibv_wr_start(3); FLUSH and ATOMIC_WRITE: IBTA volume 1, annexes A19 and A20.
 constexpr Row kBuilders[] = {
-    {IBV_QP_EX_WITH_RDMA_WRITE, kConnected, [](auto& qp) { qp.base.wr_rdma_write = wr_rdma_write; }},
-    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, kConnected, [](auto& qp) { qp.base.wr_rdma_write_imm = wr_rdma_write_imm; }},
-    {IBV_QP_EX_WITH_SEND, kAny, [](auto& qp) { qp.base.wr_send = wr_send; }},
-    {IBV_QP_EX_WITH_SEND_WITH_IMM, kAny, [](auto& qp) { qp.base.wr_send_imm = wr_send_imm; }},
-    {IBV_QP_EX_WITH_RDMA_READ, kReliable, [](auto& qp) { qp.base.wr_rdma_read = wr_rdma_read; }},
-    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, kReliable, [](auto& qp) { qp.base.wr_atomic_cmp_swp = wr_atomic_cmp_swp; }},
-    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, kReliable,
+    {IBV_QP_EX_WITH_RDMA_WRITE, SendOpcode::rdma_write, [](auto& qp) { qp.base.wr_rdma_write = wr_rdma_write; }},
+    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, SendOpcode::rdma_write_with_imm,
+     [](auto& qp) { qp.base.wr_rdma_write_imm = wr_rdma_write_imm; }},
+    {IBV_QP_EX_WITH_SEND, SendOpcode::send, [](auto& qp) { qp.base.wr_send = wr_send; }},
+    {IBV_QP_EX_WITH_SEND_WITH_IMM, SendOpcode::send_with_imm, [](auto& qp) { qp.base.wr_send_imm = wr_send_imm; }},
+    {IBV_QP_EX_WITH_RDMA_READ, SendOpcode::rdma_read, [](auto& qp) { qp.base.wr_rdma_read = wr_rdma_read; }},
+    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, SendOpcode::atomic_compare_swap,
+     [](auto& qp) { qp.base.wr_atomic_cmp_swp = wr_atomic_cmp_swp; }},
+    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, SendOpcode::atomic_fetch_add,
      [](auto& qp) { qp.base.wr_atomic_fetch_add = wr_atomic_fetch_add; }},
-    {IBV_QP_EX_WITH_LOCAL_INV, kConnected, [](auto& qp) { qp.base.wr_local_inv = wr_local_inv; }},
-    {IBV_QP_EX_WITH_BIND_MW, kConnected, [](auto& qp) { qp.base.wr_bind_mw = wr_bind_mw; }},
-    {IBV_QP_EX_WITH_SEND_WITH_INV, kConnected, [](auto& qp) { qp.base.wr_send_inv = wr_send_inv; }},
-    {IBV_QP_EX_WITH_ATOMIC_WRITE, kReliable, [](auto& qp) { qp.base.wr_atomic_write = wr_atomic_write; }},
-    {kQueuePairWithFlush, kReliable, [](auto& qp) { qp.wr_flush = wr_flush; }},
+    {IBV_QP_EX_WITH_LOCAL_INV, SendOpcode::local_invalidate, [](auto& qp) { qp.base.wr_local_inv = wr_local_inv; }},
+    {IBV_QP_EX_WITH_BIND_MW, SendOpcode::bind_window, [](auto& qp) { qp.base.wr_bind_mw = wr_bind_mw; }},
+    {IBV_QP_EX_WITH_SEND_WITH_INV, SendOpcode::send_with_invalidate,
+     [](auto& qp) { qp.base.wr_send_inv = wr_send_inv; }},
+    {IBV_QP_EX_WITH_ATOMIC_WRITE, SendOpcode::atomic_write,
+     [](auto& qp) { qp.base.wr_atomic_write = wr_atomic_write; }},
+    {kQueuePairWithFlush, SendOpcode::flush, [](auto& qp) { qp.wr_flush = wr_flush; }},
 };
 
 }  // namespace
 
 Status verbatim::api::check_builders(QueuePairType type, uint64_t operations) {
   for (const Row& row : kBuilders) {
-    if (row.types & bit(type)) operations &= ~row.operation;
+    if (has_operation(type, row.opcode)) operations &= ~row.flag;
   }
   return operations == 0 ? Status::success() : Status{EOPNOTSUPP};
 }
@@ -169,9 +170,10 @@ void verbatim::api::install_builders(QpObject& object, QueuePairType type, uint6
   const model::QueuePairCapabilities& capabilities = object.impl->capabilities();
   object.batch = std::make_unique<SendBatch>(type, capabilities.max_send_sge, capabilities.max_inline_data);
   for (const Row& row : kBuilders) {
-    if (operations & row.operation) row.install(object.extended);
+    if (operations & row.flag) row.install(object.extended);
   }
   ibv_qp_ex& base = object.extended.base;
+  base.wr_set_ud_addr = wr_set_ud_addr;
   base.wr_set_xrc_srqn = wr_set_xrc_srqn;
   base.wr_set_inline_data = wr_set_inline_data;
   base.wr_set_inline_data_list = wr_set_inline_data_list;

@@ -77,10 +77,14 @@ std::optional<ibv_async_event> Side::next_event(std::chrono::milliseconds patien
 }
 
 int rtr_mask(ibv_qp_type type) {
-  return type == IBV_QPT_RC ? kRtrMask : kRtrMask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  const bool answers = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
+  return answers ? kRtrMask : kRtrMask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-int rts_mask(ibv_qp_type type) { return type == IBV_QPT_RC ? kRtsMask : IBV_QP_STATE | IBV_QP_SQ_PSN; }
+int rts_mask(ibv_qp_type type) {
+  if (type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND) return kRtsMask;
+  return IBV_QP_STATE | IBV_QP_SQ_PSN | (type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0);
+}
 
 ibv_qp_attr init_attributes(const Wiring& wiring) {
   ibv_qp_attr attributes{};
