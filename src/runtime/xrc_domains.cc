@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "base/log.h"
+
 namespace verbatim::runtime {
 
 struct XrcDomains::Named {
@@ -27,11 +29,15 @@ Result<std::shared_ptr<model::XrcDomain>> XrcDomains::open(int fd, int flags) {
 
 Result<std::shared_ptr<model::XrcDomain>> XrcDomains::create(const File& file, int flags) {
   Result<FileDescriptor> claim = claim_name(identity_.xrc_domain_name(file.first, file.second));
-  if (claim.error() == EADDRINUSE) return Status{flags & O_EXCL ? EINVAL : EOPNOTSUPP};
-  if (!claim.ok()) return claim.status();
-  if (!(flags & O_CREAT)) return Status{EAGAIN};
+  const bool elsewhere = claim.error() == EADDRINUSE;
+  if (!claim.ok() && !elsewhere) return claim.status();
+  if (elsewhere && (flags & O_EXCL)) return Status{EINVAL};
+  if (!(flags & O_CREAT)) return Status{elsewhere ? EOPNOTSUPP : EAGAIN};
   const auto named = std::make_shared<Named>();
-  named->claim = claim.take();
+  if (elsewhere)
+    log(LogLevel::warn, "XRC domain of inode {}: another process has one too, and they are not the same", file.second);
+  else
+    named->claim = claim.take();
   std::erase_if(named_, [](const auto& entry) { return entry.second.expired(); });
   named_[file] = named;
   return std::shared_ptr<model::XrcDomain>(named, &named->domain);

@@ -1,6 +1,7 @@
 // The XRC domains of this process, by the file that ibv_open_xrcd(3) was given: who opens the same file gets the same
 // domain. A domain does not reach beyond its process; the file's name in the kernel (agent/name_claim.h) tells whether
-// another process has made one of it, so that nobody takes two domains for one. Thread-safe.
+// another process has one. Who asks for that one is refused. Who would have created it gets a domain of its own: the
+// two ends of a connection may name the same file and share nothing (ibv_xsrq_pingpong does). Thread-safe.
 #pragma once
 
 #include <map>
@@ -20,8 +21,8 @@ class XrcDomains {
   explicit XrcDomains(const AgentIdentity& identity) : identity_(identity) {}
 
   // The domain of the file `fd`, or for -1 a new one of no file. It goes with its last owner.
-  // EBADF: no file. EAGAIN: there is no domain and O_CREAT is not in `flags`. EINVAL: there is one and O_EXCL is.
-  // EOPNOTSUPP: there is one, of another process.
+  // EBADF: no file. EAGAIN: there is no domain and O_CREAT is not in `flags`. EINVAL: there is one, of
+  // whatever process, and O_EXCL is. EOPNOTSUPP: there is one, of another process, and O_CREAT is not.
   Result<std::shared_ptr<model::XrcDomain>> open(int fd, int flags);
 
   // In a forked child: the names are its parent's.
