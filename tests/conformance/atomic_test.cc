@@ -59,8 +59,7 @@ class Atomic : public PairTest, public testing::WithParamInterface<Setting> {
 
   uint64_t last_id_ = 0;
 };
-// Disabled until the device has atomics.
-INSTANTIATE_TEST_SUITE_P(DISABLED_Each, Atomic, every_setting(), setting_name);
+INSTANTIATE_TEST_SUITE_P(Each, Atomic, every_setting(), setting_name);
 
 TEST_P(Atomic, FetchAndAddWrapsAround) {
   for (const uint64_t added : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 63})

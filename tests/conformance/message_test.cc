@@ -122,8 +122,7 @@ class Message : public PairTest, public testing::WithParamInterface<std::tuple<S
   uint64_t size_ = 0;
   uint64_t last_id_ = 0;
 };
-// Disabled until the device has messages.
-INSTANTIATE_TEST_SUITE_P(DISABLED_Each, Message, testing::Combine(every_setting(), testing::ValuesIn(deliveries())),
+INSTANTIATE_TEST_SUITE_P(Each, Message, testing::Combine(every_setting(), testing::ValuesIn(deliveries())),
                          [](const testing::TestParamInfo<std::tuple<Setting, Delivery>>& info) {
                            return name(std::get<0>(info.param)) + name(std::get<1>(info.param));
                          });
