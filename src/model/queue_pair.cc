@@ -13,7 +13,8 @@ constexpr uint32_t kPsnLimit = 1u << 24;
 constexpr uint8_t kTimerLimit = 32;
 constexpr uint8_t kRetryLimit = 8;
 constexpr uint32_t kKnownAccess = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead |
-                                  access::kRemoteAtomic | access::kWindowBind | access::kOptional;
+                                  access::kRemoteAtomic | access::kWindowBind | access::kFlushGlobal |
+                                  access::kFlushPersistent | access::kOptional;
 
 bool fits(const QueuePairCapabilities& wanted, const DeviceAttributes& limits) {
   const auto requests = static_cast<uint32_t>(limits.max_qp_wr);

@@ -70,6 +70,15 @@ TEST_F(Refused, WorkQueuesAndTheirTables) {
   EXPECT_EQ(limits().rss_caps.max_rwq_indirection_tables, 0u);
 }
 
+TEST_F(Refused, DeviceMemory) {
+  ibv_alloc_dm_attr attr{.length = 64, .log_align_req = 0, .comp_mask = 0};
+  expect_null([&] { return ibv_alloc_dm(side_.context(), &attr); });
+  ibv_dm memory{.context = side_.context()};
+  expect_null([&] { return ibv_reg_dm_mr(side_.pd(), &memory, 0, 64, IBV_ACCESS_LOCAL_WRITE); });
+  EXPECT_EQ(ibv_free_dm(&memory), EOPNOTSUPP);
+  EXPECT_EQ(limits().max_dm_size, 0u);
+}
+
 TEST_F(Refused, RateLimits) {
   const QpHandle qp = side_.create_queue_pair();
   ibv_qp_rate_limit_attr attr{.rate_limit = 1000};
