@@ -1,5 +1,6 @@
 #include "local/datagram_sender.h"
 
+#include "local/multicast.h"
 #include "local/own_message.h"
 #include "proto/datagram_header.h"
 
@@ -25,10 +26,28 @@ std::shared_ptr<LanePair> DatagramSender::lanes_to(Qpn target, Advance& outcome,
   return last_;
 }
 
-Advance DatagramSender::post(const SendWork& work, Qpn own, PdId pd, Verdict& verdict) {
+Advance DatagramSender::receivers(const DatagramTarget& to, Verdict& verdict) {
+  receivers_.clear();
   Advance outcome = Advance::failed;
+  if (!to.address.destination.is_multicast()) {
+    std::shared_ptr<LanePair> lanes = lanes_to(to.qpn, outcome, verdict);
+    if (!lanes) return outcome;
+    receivers_.push_back({std::move(lanes), to.qpn});
+    return Advance::done;
+  }
+  if (!install_guard().ok()) return Advance::failed;
+  decide(verdict, CompletionStatus::retry_exceeded, Reason::dropped_no_peer, "nobody is attached to {}",
+         to.address.destination.text());
+  // Whoever made the address handle has asked for all processes.
+  if (!peers_.has_everyone()) return Advance::waiting;
+  for (const GroupMember& member : group_members(peers_, to.address.destination))
+    if (std::shared_ptr<LanePair> lanes = lanes_.to(member.peer)) receivers_.push_back({std::move(lanes), member.qpn});
+  return receivers_.empty() ? Advance::failed : Advance::done;
+}
+
+Advance DatagramSender::post(const SendWork& work, Qpn own, PdId pd, Verdict& verdict) {
   const DatagramTarget& to = work.operands.datagram;
-  const std::shared_ptr<LanePair> lanes = lanes_to(to.qpn, outcome, verdict);
+  const Advance found = receivers(to, verdict);
   const TouchRecords::Guard touch(adapter_.touch_records(), own.index(), {own, TouchTarget::kNoRegion},
                                   adapter_.view().revokes_by_membarrier());
   OwnMessage message;
@@ -37,18 +56,21 @@ Advance DatagramSender::post(const SendWork& work, Qpn own, PdId pd, Verdict& ve
     verdict = own_error;
     return Advance::failed;
   }
-  if (!lanes) return outcome;
+  if (found != Advance::done) return found;
   const auto header = datagram_header(to.address, static_cast<uint32_t>(work.length));
   message.prepend(header);
-  const RequestFields fields{.source = own,
-                             .target = to.qpn,
-                             .opcode = static_cast<uint8_t>(work.opcode),
-                             .service_level = to.address.service_level,
-                             .immediate = work.immediate,
-                             .key = to.qkey};
-  outcome = message.post(*lanes, fields, work, {}, verdict);
-  if (outcome != Advance::posted) return outcome;
-  lanes->peer()->wake();
+  for (const Receiver& receiver : receivers_) {
+    const RequestFields fields{.source = own,
+                               .target = receiver.qpn,
+                               .opcode = static_cast<uint8_t>(work.opcode),
+                               .service_level = to.address.service_level,
+                               .immediate = work.immediate,
+                               .key = to.qkey};
+    const Advance outcome = message.post(*receiver.lanes, fields, work, {}, verdict);
+    // One member of a group whose lane is full misses a message; it does not hold up the others.
+    if (outcome == Advance::failed || (outcome == Advance::full && receivers_.size() == 1)) return outcome;
+    receiver.lanes->peer()->wake();
+  }
   return Advance::done;
 }
 

@@ -1,6 +1,6 @@
-// UD messages to queue pairs of this host: posted to the lane of the process that owns the target, with the header that
-// a receiver finds before the data. Nobody answers. Not thread-safe: used under the lock of its queue pair. Never
-// blocks.
+// UD messages to queue pairs of this host: posted to the lane of the process that owns the target, or of every process
+// that has attached to the group, with the header that a receiver finds before the data. Nobody answers. Not
+// thread-safe: used under the lock of its queue pair. Never blocks.
 #pragma once
 
 #include "local/local_endpoint.h"
@@ -16,6 +16,12 @@ class DatagramSender {
   Advance post(const SendWork& work, Qpn own, PdId pd, Verdict& verdict);
 
  private:
+  struct Receiver {
+    std::shared_ptr<LanePair> lanes;
+    Qpn qpn;
+  };
+  // Fills receivers_; other than done, and the verdict, when there are none (yet).
+  Advance receivers(const DatagramTarget& to, Verdict& verdict);
   std::shared_ptr<LanePair> lanes_to(Qpn target, Advance& outcome, Verdict& verdict);
 
   Adapter& adapter_;
@@ -24,6 +30,7 @@ class DatagramSender {
   // The last target's process, so that a stream of datagrams looks it up once.
   Slot last_slot_;
   std::shared_ptr<LanePair> last_;
+  std::vector<Receiver> receivers_;  // of the message being posted; kept for its memory
 };
 
 }  // namespace verbatim::local
