@@ -14,6 +14,8 @@ class DatagramSender {
   // done: in the lane. waiting: the target's process is not known yet. full: its lane is. failed: an SGE is bad, or
   // nobody is there to take it (Reason::dropped_no_peer). Fails with no_agent when nobody can introduce the target.
   Advance post(const SendWork& work, Qpn own, PdId pd, Verdict& verdict);
+  // The target's process was waited for in vain: messages to it are not held up again until it has shown itself.
+  void give_up(Qpn target) { absent_slot_ = target.slot(); }
 
  private:
   struct Receiver {
@@ -30,6 +32,7 @@ class DatagramSender {
   // The last target's process, so that a stream of datagrams looks it up once.
   Slot last_slot_;
   std::shared_ptr<LanePair> last_;
+  std::optional<Slot> absent_slot_;
   std::vector<Receiver> receivers_;  // of the message being posted; kept for its memory
 };
 

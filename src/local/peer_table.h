@@ -23,6 +23,8 @@ class PeerTable {
     virtual void refresh() = 0;
     virtual Status introduce(Slot slot) = 0;
     virtual Status introduce_everyone() = 0;
+    // Becomes known to those who will ask for this process.
+    virtual Status appear() = 0;
   };
 
   // `self` owns `own_slots`, which may grow: asked each time.
@@ -35,6 +37,8 @@ class PeerTable {
   // Sees to it that find() will answer when the slot's owner is there. Fails when nobody can be introduced.
   Status want(Slot slot);
   // Sees to it that known() will have every process of the agent's, those that come later too. Fails as want() does.
+  // Whoever is sent messages without having asked for their sender calls this first.
+  Status appear() { return introducer_.appear(); }
   Status want_everyone() { return introducer_.introduce_everyone(); }
   // Whether known() has had all those who were there when want_everyone() was first called.
   bool has_everyone() const { return has_everyone_.load(std::memory_order_acquire); }

@@ -143,6 +143,8 @@ Status QueuePair::modify(const QueuePairAttributes& wanted, uint32_t mask) {
     if (mask & attribute::kAddress) {
       if (Status status = connect(wanted); !status.ok()) return status;
     }
+    // Its senders find it by its number alone. Without an agent those of this process do.
+    if (core_.is(QueuePairType::ud) && to == QueuePairState::rtr) (void)core_.device.peers().appear();
     owes_drained_event_ = to == QueuePairState::sqd && (mask & attribute::kSqdNotify) && wanted.notify_drained;
     narrowed = may_be_reached(from) && (!may_be_reached(to) || (mask & (attribute::kAccess | attribute::kAddress)));
     apply(wanted, mask);

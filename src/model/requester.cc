@@ -46,8 +46,8 @@ bool needs_read_depth(SendOpcode opcode) { return opcode == SendOpcode::rdma_rea
 constexpr uint64_t kAtomicBytes = 8;
 constexpr uint8_t kRetryForEver = 7;
 constexpr Duration kForever = Duration::nanoseconds(INT64_MAX);
-// A datagram's peer that has not been introduced by then is not there. 4.096 us * 2^14: what a usual time-out is.
-constexpr Duration kIntroductionPatience = Duration::nanoseconds(int64_t{4096} << 14);
+// An unreliable message's peer that has not been introduced by then is not there: the agent's time on a busy machine.
+constexpr Duration kIntroductionPatience = Duration::milliseconds(1000);
 
 // The RNR timer's encoding (IBTA volume 1, table 45), in units of 10 us.
 constexpr uint32_t kReceiverTimers[] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
@@ -255,6 +255,7 @@ Requester::Step Requester::on_outcome(const SendWork& work, Advance outcome, con
     // Only an introduction is waited for: who is there and not ready loses what comes.
     if (is_introduction_due(outcome, verdict) && keep_waiting(not_ready_, kIntroductionPatience))
       return hold(Hold::time);
+    if (outcome == Advance::waiting && core_.is(QueuePairType::ud)) datagrams_.give_up(work.operands.datagram.qpn);
     return lose(work, verdict);
   }
   if (outcome == Advance::waiting && keep_waiting(not_ready_, not_ready_patience())) return hold(Hold::time);

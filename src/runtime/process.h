@@ -47,6 +47,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   void refresh() override;
   Status introduce(Slot slot) override;
   Status introduce_everyone() override;
+  Status appear() override { return join(); }
 
   void on_peer(PeerProcess peer) override;
   void on_peer_slot(Incarnation incarnation, Slot slot) override;

@@ -110,6 +110,15 @@ class LocalProcess final : public local::PeerTable::Introducer {
     wishes_.push_back(slot);
     return introduction_;
   }
+  Status appear() override {
+    std::lock_guard lock(mutex_);
+    ++appearances_;
+    return introduction_;
+  }
+  int appearances() const {
+    std::lock_guard lock(mutex_);
+    return appearances_;
+  }
   Status introduce_everyone() override {
     std::lock_guard lock(mutex_);
     wishes_everyone_ = true;
@@ -130,6 +139,7 @@ class LocalProcess final : public local::PeerTable::Introducer {
 
   mutable std::mutex mutex_;
   int claims_ = 0;
+  int appearances_ = 0;
   int refreshes_ = 0;
   std::vector<Slot> wishes_;
   bool wishes_everyone_ = false;
