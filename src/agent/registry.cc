@@ -125,9 +125,9 @@ void Registry::settle(Process& one, Process& other) {
 void Registry::tell_of_everyone() {
   for (auto& [incarnation, process] : processes_) {
     if (!process.awaits_everyone) continue;
-    const bool complete = std::all_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    const bool complete = std::all_of(processes_.begin(), processes_.end(), [&, &asker = process](const auto& entry) {
       const Process& other = entry.second;
-      return !other.present || &other == &process || knows(process, other);
+      return !other.present || &other == &asker || knows(asker, other);
     });
     if (!complete) continue;
     process.awaits_everyone = false;
