@@ -17,6 +17,12 @@ std::span<const uint8_t> Request::payload() const {
   return {lane_.payload + fields_.payload, bytes};
 }
 
+void Request::answer(const ReplyFields& reply) const {
+  if (answered_) return;
+  answered_ = true;
+  lanes_.answer(reply);
+}
+
 Result<std::unique_ptr<LanePair>> LanePair::create(Adapter& adapter, std::shared_ptr<Peer> peer) {
   const std::optional<uint32_t> index = adapter.claim_lane(peer->incarnation());
   if (!index) return Status{ENOSPC};

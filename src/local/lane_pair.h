@@ -26,11 +26,13 @@ struct Awaiting {
   uint32_t number = 0;
 };
 
+class LanePair;
+
 // A peer's request while it is being served: what was read of it is a copy, so that the peer cannot change it later.
 class Request {
  public:
-  Request(const RequestFields& fields, const Lane& lane, Peer& from, uint64_t position)
-      : fields_(fields), lane_(lane), from_(from), position_(position) {}
+  Request(const RequestFields& fields, const Lane& lane, Peer& from, uint64_t position, LanePair& lanes)
+      : fields_(fields), lane_(lane), from_(from), position_(position), lanes_(lanes) {}
   const RequestFields& fields() const { return fields_; }
   Peer& from() const { return from_; }
   bool is_fetched() const { return fields_.flags & lane_flag::kFetch; }
@@ -38,12 +40,18 @@ class Request {
   uint64_t position() const { return position_; }
   // The payload, or the list of Sge; a span of shared memory that a lying peer may change while it is read.
   std::span<const uint8_t> payload() const;
+  // Shows the answer now, not when serving is over: once the program sees a completion it may end at any moment, and
+  // the peer is to know by then. The payload is the peer's again. What serve() returns says the same.
+  void answer(const ReplyFields& reply) const;
+  bool is_answered() const { return answered_; }
 
  private:
   const RequestFields fields_;
   const Lane& lane_;
   Peer& from_;
   const uint64_t position_;
+  LanePair& lanes_;
+  mutable bool answered_ = false;
 };
 
 class LanePair {
@@ -77,6 +85,7 @@ class LanePair {
   void find_other_lane();
 
  private:
+  friend void Request::answer(const ReplyFields& reply) const;
   struct Sent {
     Awaiting awaiting;
     uint64_t payload_end = 0;
@@ -140,9 +149,10 @@ bool LanePair::take_requests(int most, Serve&& serve) {
       trusted_ = false;
       return true;
     }
-    const std::optional<ReplyFields> reply = serve(Request(fields, *other_, *peer_, served_));
+    const Request request(fields, *other_, *peer_, served_, *this);
+    const std::optional<ReplyFields> reply = serve(request);
     if (!reply) return true;
-    answer(*reply);
+    if (!request.is_answered()) answer(*reply);
   }
   return true;
 }

@@ -49,6 +49,15 @@ void Lanes::look_for_peers() {
 Lanes::Turn Lanes::turn(Receiver& receiver) {
   std::unique_lock turn(turn_mutex_, std::try_to_lock);
   if (!turn.owns_lock()) return Turn::taken;
+  return serve_once(receiver) ? Turn::busy : Turn::idle;
+}
+
+void Lanes::take_turn(Receiver& receiver) {
+  std::lock_guard turn(turn_mutex_);
+  serve_once(receiver);
+}
+
+bool Lanes::serve_once(Receiver& receiver) {
   look_for_peers();
   if (const uint64_t changes = changes_.load(std::memory_order_acquire); changes != seen_pairs_) {  // pairs with to()
     seen_pairs_ = changes;
@@ -69,7 +78,7 @@ Lanes::Turn Lanes::turn(Receiver& receiver) {
     // What a peer sent before it ended is served; then its lanes go.
     if (!active && pair->peer()->dead()) forget(pair->peer()->incarnation());
   }
-  return busy ? Turn::busy : Turn::idle;
+  return busy;
 }
 
 void Lanes::forget(Incarnation incarnation) {

@@ -35,6 +35,8 @@ class Lanes {
   };
   // Serves what has come, some of it, and wakes those who wait for the answers.
   Turn turn(Receiver& receiver);
+  // A turn that waits for whoever has it. Not with a lock that the receiver takes.
+  void take_turn(Receiver& receiver);
 
   // Whether there may ever be something to do: this process or a peer has a lane.
   bool in_use() const { return in_use_.load(std::memory_order_relaxed); }
@@ -43,6 +45,8 @@ class Lanes {
   void abandon();
 
  private:
+  // With the turn: whether anything was done.
+  bool serve_once(Receiver& receiver);
   void look_for_peers();
   void forget(Incarnation incarnation);
 

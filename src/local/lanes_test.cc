@@ -16,7 +16,7 @@ using testing_support::introduce;
 using testing_support::LocalProcess;
 
 // Remembers what came, and answers as it is told.
-class Recorder final : public Lanes::Receiver {
+class Recorder : public Lanes::Receiver {
  public:
   std::optional<ReplyFields> serve(const Request& request) override {
     if (busy) return std::nullopt;
@@ -75,6 +75,26 @@ TEST_F(LanesTest, CarriesMessagesAndTheirAnswersInOrder) {
   EXPECT_THAT(at_a.answers, ElementsAre(1, 2));
   EXPECT_THAT(at_a.values, ElementsAre(1001, 1002));
   EXPECT_EQ(lanes_a.turn(at_a), Lanes::Turn::idle);
+}
+
+TEST_F(LanesTest, AnAnswerMayBeShownBeforeServingIsOver) {
+  struct : Recorder {
+    std::optional<ReplyFields> serve(const Request& request) override {
+      const ReplyFields reply{.kind = ReplyKind::accepted, .value = 5};
+      request.answer(reply);
+      test->lanes_a.turn(test->at_a);
+      seen = test->at_a.values;
+      return reply;
+    }
+    LanesTest* test = nullptr;
+    std::vector<uint64_t> seen;
+  } early;
+  early.test = this;
+  post(*a_to_b(), 1);
+  lanes_b.turn(early);
+  EXPECT_THAT(early.seen, ElementsAre(5));
+  lanes_a.turn(at_a);
+  EXPECT_THAT(at_a.values, ElementsAre(5)) << "and it is not given twice";
 }
 
 TEST_F(LanesTest, AProcessTalksToItself) {

@@ -169,6 +169,8 @@ Backlog Device::carry_on_lanes() {
 }
 
 void Device::on_peer_dead() {
+  // What it answered before it ended counts.
+  lanes_.take_turn(lane_receiver_);
   std::shared_lock lock(registry_mutex_);
   for (const auto& [qpn, queue_pair] : queue_pairs_) queue_pair->on_peer_dead();
 }

@@ -127,6 +127,18 @@ TEST_F(QueuePairWaiting, ADeadPeerIsNotWaitedFor) {
   EXPECT_EQ(completions[1].reason, Reason::peer_dead);
 }
 
+TEST_F(QueuePairWaiting, WhatAPeerAnsweredBeforeItDiedCounts) {
+  connect_both();
+  const Sge sge{reinterpret_cast<uint64_t>(b.memory.data()), 8, b.region->key()};
+  ASSERT_TRUE(b.qp->post_receive({1, {&sge, 1}}).ok());
+  ASSERT_TRUE(a.post(a.work(b, SendOpcode::send, 2, 8)).ok());
+  b.side.device.carry_on(b.side.clock.now());
+  EXPECT_THAT(outcomes(poll(*b.cq)), ElementsAre(Outcome{1, success}));
+  a.side.process.peers().remove(b.side.process.adapter().incarnation());
+  a.side.device.on_peer_dead();
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{2, success}));
+}
+
 TEST_F(QueuePairWaiting, APeerThatDiesWhileItIsWaitedForEndsTheWait) {
   connect_both();
   ASSERT_TRUE(modify(*b.qp, QueuePairState::reset).ok());

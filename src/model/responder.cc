@@ -210,8 +210,10 @@ Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
       return refuse(request, verdict, CompletionStatus::remote_access_error, Reason::not_invalidatable);
     }
   }
+  const ReplyFields accepted{.kind = ReplyKind::accepted};
+  request.answer(accepted);
   complete(request, CompletionStatus::success, Reason::none);
-  return ReplyFields{.kind = ReplyKind::accepted};
+  return accepted;
 }
 
 bool Responder::is_still_meant(const Request& request) const {
@@ -255,8 +257,11 @@ Responder::Reply Responder::refuse(const Request& request, const Verdict& own, C
   log(LogLevel::warn, "QP {:#08x} receive WR {:#x}: {} ({}: {}{}{})", core_.qpn.value, inbound_.receive.work_id,
       name(own.status), describe(own.reason).name, describe(own.reason).meaning, own.detail.empty() ? "" : "; ",
       own.detail);
+  const ReplyFields refused{
+      .kind = ReplyKind::refused, .status = remote, .reason = static_cast<uint32_t>(remote_reason)};
+  request.answer(refused);
   complete(request, own.status, own.reason);
-  return ReplyFields{.kind = ReplyKind::refused, .status = remote, .reason = static_cast<uint32_t>(remote_reason)};
+  return refused;
 }
 
 Responder::Reply Responder::drop(const Request& request, Reason reason) {
