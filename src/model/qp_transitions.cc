@@ -104,6 +104,17 @@ std::span<const Row> rows_of(QueuePairType type) {
 
 }  // namespace
 
+uint32_t meaningful(QueuePairType type, uint32_t mask) {
+  switch (type) {
+    case QueuePairType::xrc_send:
+      return mask & ~(kResponderDepth | kMinRnrTimer);
+    case QueuePairType::xrc_receive:
+      return mask & ~(kInitiatorDepth | kRetryCount | kRnrRetry);
+    default:
+      return mask;
+  }
+}
+
 Status check_transition(QueuePairType type, QueuePairState from, QueuePairState to, uint32_t mask) {
   mask &= ~kState;
   if (to == reset || to == err) return mask == 0 || mask == kCurrentState ? Status::success() : Status{EINVAL};

@@ -35,6 +35,10 @@ inline constexpr uint32_t kDestination = 1 << 20;
 inline constexpr uint32_t kRateLimit = 1 << 25;
 }  // namespace attribute
 
+// `mask` without what a half of XRC has no use for. Programs connect both halves with the attributes of RC, and kernels
+// take no notice of the others.
+uint32_t meaningful(QueuePairType type, uint32_t mask);
+
 // Success when a queue pair of this type may go from `from` to `to` with exactly the attributes in `mask`: all that
 // are required, none that is neither required nor optional. EINVAL otherwise.
 Status check_transition(QueuePairType type, QueuePairState from, QueuePairState to, uint32_t mask);

@@ -217,5 +217,13 @@ TEST(QpTransitions, OfATypeThatIsNoneAreRefused) {
   EXPECT_EQ(check_transition(static_cast<QueuePairType>(5), reset, init, kToInit).error, EINVAL);
 }
 
+TEST(QpTransitions, AHalfOfXrcTakesNoNoticeOfTheOthersAttributes) {
+  constexpr uint32_t kAll = ~uint32_t{0};
+  EXPECT_EQ(kAll & ~meaningful(QueuePairType::xrc_send, kAll), kResponderDepth | kMinRnrTimer);
+  EXPECT_EQ(kAll & ~meaningful(QueuePairType::xrc_receive, kAll), kInitiatorDepth | kRetryCount | kRnrRetry);
+  for (QueuePairType type : {QueuePairType::rc, QueuePairType::uc, QueuePairType::ud})
+    EXPECT_EQ(meaningful(type, kAll), kAll);
+}
+
 }  // namespace
 }  // namespace verbatim::model

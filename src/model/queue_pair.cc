@@ -132,6 +132,7 @@ void QueuePair::silence() {
 // ---- state ----
 
 Status QueuePair::modify(const QueuePairAttributes& wanted, uint32_t mask) {
+  mask = meaningful(core_.setup.type, mask);
   bool narrowed = false;
   {
     std::lock_guard lock(mutex_);
