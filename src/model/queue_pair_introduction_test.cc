@@ -1,0 +1,81 @@
+// Messages that may be lost, to a process that was not introduced yet. Time is the test's.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/queue_pair_ends.h"
+
+namespace verbatim::model {
+namespace {
+
+using namespace testing_support;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using enum CompletionStatus;
+
+constexpr Duration kIntroduction = Duration::milliseconds(1000);
+constexpr uint32_t kKey = 7;
+
+struct BeforeIntroduction : testing::Test {
+  End a{0x10};
+  End b{0x20};
+  BeforeIntroduction() { a.qp = make_ready(a), b.qp = make_ready(b); }
+
+  static std::unique_ptr<QueuePair> make_ready(End& end) {
+    auto qp = QueuePair::create(end.side.device, end.side.events,
+                                {.type = QueuePairType::ud,
+                                 .pd = end.side.pd.get(),
+                                 .send_cq = end.cq.get(),
+                                 .receive_cq = end.cq.get(),
+                                 .capabilities = {4, 4, 4, 1, 64}})
+                  .take();
+    using namespace attribute;
+    const QueuePairAttributes attributes{.qkey = kKey, .port = 1};
+    EXPECT_TRUE(modify(*qp, QueuePairState::init, attributes, kPkeyIndex | kPortNumber | kQkey).ok());
+    EXPECT_TRUE(modify(*qp, QueuePairState::rtr).ok());
+    EXPECT_TRUE(modify(*qp, QueuePairState::rts, attributes, kSendPsn).ok());
+    return qp;
+  }
+  static void post(End& from, End& to, uint64_t id) {
+    SendWork work = from.work(to, SendOpcode::send, id, 8);
+    work.operands = DatagramTarget{.address = {.source = kHostGid, .destination = kHostGid, .pd = from.side.pd->id()},
+                                   .qpn = to.qp->qpn(),
+                                   .qkey = kKey};
+    ASSERT_TRUE(from.post(work).ok());
+  }
+  void post(uint64_t id) { post(a, b, id); }
+};
+
+TEST_F(BeforeIntroduction, WhoReceivesDatagramsCanBeAskedFor) { EXPECT_EQ(b.side.process.appearances(), 1); }
+
+TEST_F(BeforeIntroduction, TheFirstDatagramWaitsAndThenLeaves) {
+  post(1);
+  a.side.clock.advance(kIntroduction + Duration::nanoseconds(-1));
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  EXPECT_THAT(a.side.process.wishes(), testing::Contains(b.qp->qpn().slot()));
+  introduce(a.side.process, b.side.process);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 0u);
+}
+
+TEST_F(BeforeIntroduction, ItIsLostWhenNobodyIsIntroducedInTime) {
+  post(1);
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.clock.advance(kIntroduction);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+}
+
+TEST_F(BeforeIntroduction, OnlyTheFirstDatagramToSomebodyAbsentWaits) {
+  post(1);
+  a.side.clock.advance(kIntroduction);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  post(2);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{2, success}));
+  introduce(a.side.process, b.side.process);
+  post(3);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{3, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 2u);
+}
+
+}  // namespace
+}  // namespace verbatim::model
