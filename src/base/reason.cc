@@ -65,7 +65,6 @@ constexpr ReasonText kTable[] = {
     {Reason::dropped_qkey, "dropped-qkey", "a datagram had another Q_Key than the queue pair"},
     {Reason::dropped_no_peer, "dropped-no-peer", "there is no queue pair that takes an unreliable message"},
     {Reason::dropped_too_long, "dropped-too-long", "an unreliable message is longer than the receive"},
-    {Reason::dropped_not_allowed, "dropped-not-allowed", "the peer does not grant an unreliable operation"},
 };
 
 }  // namespace

@@ -63,7 +63,6 @@ enum class Reason : uint32_t {
   dropped_qkey = 0x802,
   dropped_no_peer = 0x803,
   dropped_too_long = 0x804,
-  dropped_not_allowed = 0x805,
 };
 
 struct ReasonText {

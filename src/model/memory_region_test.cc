@@ -150,8 +150,8 @@ TEST_F(MemoryRegionTest, NullRegionGrantsNothingToPeers) {
 // ---- registering anew ----
 
 TEST_F(MemoryRegionTest, ReregisteringChangesWhatIsAskedForAndKeepsTheKey) {
-  const auto region = register_memory(pages.address(), kPage, kReadWrite, 0x7000).take();
   const auto other_pd = ProtectionDomain::create(side.device).take();
+  const auto region = register_memory(pages.address(), kPage, kReadWrite, 0x7000).take();
   local::RegionFields fields;
 
   ASSERT_TRUE(region->reregister({.access = access::kRemoteRead}).ok());
