@@ -120,13 +120,13 @@ bool LanePair::take_replies(Deliver&& deliver) {
   // answered_ is written by this thread alone, so that reading it needs no lock.
   const uint64_t taken = other_->taken.load(std::memory_order_acquire);  // pairs with answer()
   if (taken == answered_) return false;
-  for (;;) {
+  for (bool any = false;; any = true) {
     Sent sent;
     ReplyFields reply;
     {
       std::lock_guard lock(mutex_);
       // A peer may claim to have answered what was never asked.
-      if (answered_ == taken || answered_ == posted_) return true;
+      if (answered_ == taken || answered_ == posted_) return any;
       const uint64_t place = answered_ % kLaneRequests;
       uint64_t words[2] = {other_->replies[place].words[0].load(std::memory_order_relaxed),
                            other_->replies[place].words[1].load(std::memory_order_relaxed)};

@@ -67,6 +67,8 @@ bool Lanes::serve_once(Receiver& receiver) {
   }
   bool busy = false;
   for (const std::shared_ptr<LanePair>& pair : pairs_) {
+    // Asked before the last look. While the table knows it, it would be found again, with all that it ever sent.
+    const bool ended = pair->peer()->dead() && !peers_.knows(pair->peer()->incarnation());
     pair->find_other_lane();
     bool active = pair->take_replies(
         [&](const Awaiting& awaiting, const ReplyFields& reply) { receiver.deliver(awaiting, reply); });
@@ -76,7 +78,7 @@ bool Lanes::serve_once(Receiver& receiver) {
     }
     busy |= active;
     // What a peer sent before it ended is served; then its lanes go.
-    if (!active && pair->peer()->dead()) forget(pair->peer()->incarnation());
+    if (!active && ended) forget(pair->peer()->incarnation());
   }
   return busy;
 }

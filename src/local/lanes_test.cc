@@ -177,6 +177,29 @@ TEST_F(LanesTest, WhatADeadPeerSentIsServedAndItsLaneIsFreeAgain) {
   EXPECT_EQ(b.adapter().view().find_lane(a.adapter().incarnation()), nullptr);
 }
 
+TEST_F(LanesTest, WhatADeadPeerSentIsServedOnce) {
+  const auto lanes = a_to_b();
+  post(*lanes, 1);
+  lanes_b.turn(at_b);
+  b.peers().mark_dead(a.adapter().incarnation());
+  lanes_b.turn(at_b);
+  // News of somebody else while the table still has the dead one.
+  LocalProcess c{0x30};
+  introduce(b, c);
+  lanes_b.turn(at_b);
+  lanes_b.turn(at_b);
+  EXPECT_THAT(at_b.numbers, ElementsAre(1));
+}
+
+TEST_F(LanesTest, AClaimToHaveAnsweredWhatWasNeverAskedIsNoWork) {
+  post(*a_to_b(), 1);
+  lanes_b.turn(at_b);
+  b.adapter().lane(0).taken.store(1000);
+  EXPECT_EQ(lanes_a.turn(at_a), Lanes::Turn::busy);
+  EXPECT_THAT(at_a.answers, ElementsAre(1));
+  EXPECT_EQ(lanes_a.turn(at_a), Lanes::Turn::idle);
+}
+
 TEST_F(LanesTest, APeerThatSendsNonsenseIsNotHeardAnyMore) {
   const auto lanes = a_to_b();
   CopyFault fault;

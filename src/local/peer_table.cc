@@ -90,6 +90,12 @@ std::vector<std::shared_ptr<Peer>> PeerTable::known() const {
   return result;
 }
 
+bool PeerTable::knows(Incarnation incarnation) const {
+  if (incarnation == self_->incarnation()) return true;
+  std::lock_guard lock(mutex_);
+  return peers_.contains(incarnation);
+}
+
 void PeerTable::abandon() {
   // What another thread held at the fork is held for ever, so neither the lock nor the maps can be used again.
   new (&mutex_) std::mutex;

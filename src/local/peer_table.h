@@ -61,6 +61,8 @@ class PeerTable {
   // is missing, because the agent tells us of a peer before it tells the peer of us.
   std::vector<std::shared_ptr<Peer>> everyone();
 
+  bool knows(Incarnation incarnation) const;
+
   // Changes when somebody comes or goes.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }  // pairs with add(), remove()
 
