@@ -24,7 +24,8 @@ bool fits(const QueuePairCapabilities& wanted, const DeviceAttributes& limits) {
 }
 
 bool may_be_reached(QueuePairState state) {
-  return state == QueuePairState::rtr || state == QueuePairState::rts || state == QueuePairState::sqd;
+  return state == QueuePairState::rtr || state == QueuePairState::rts || state == QueuePairState::sqd ||
+         state == QueuePairState::sqe;
 }
 
 AsyncEventType event_of(local::NoticeKind kind) {
@@ -263,12 +264,13 @@ void QueuePair::reset() {
 }
 
 void QueuePair::enter_error() {
+  const bool was_in_error = state() == QueuePairState::err;
   responder_.set_state(QueuePairState::err);
   publish();
   requester_.flush();
   responder_.flush();
   // Nothing of this queue pair takes receives from the shared queue any more.
-  if (core_.setup.shared_receives) core_.raise(AsyncEventType::last_work_request_reached);
+  if (core_.setup.shared_receives && !was_in_error) core_.raise(AsyncEventType::last_work_request_reached);
 }
 
 void QueuePair::on_failure() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "model/shared_receive_queue.h"
 #include "support/queue_pair_ends.h"
 
 namespace verbatim::model {
@@ -85,6 +86,49 @@ TEST_F(QueuePairErrors, ABrokenCompletionQueueEndsItsQueuePairs) {
   ASSERT_TRUE(a.qp->post_receive({9, {}}).ok());
   a.post(write(4)).ok();
   EXPECT_EQ(a.qp->state(), QueuePairState::err);
+}
+
+TEST_F(QueuePairErrors, ABrokenCompletionQueueAlsoEndsOneThatOnlyFailedToSend) {
+  a.qp.reset();
+  a.cq = a.side.make_cq(1);
+  QueuePairSetup setup{.type = QueuePairType::uc,
+                       .pd = a.side.pd.get(),
+                       .send_cq = a.cq.get(),
+                       .receive_cq = a.cq.get(),
+                       .capabilities = {4, 4, 1, 1, 0}};
+  a.qp = QueuePair::create(a.side.device, a.side.events, setup).take();
+  const QueuePairAttributes attributes = good_attributes(b.qp->qpn());
+  ASSERT_TRUE(to_init(*a.qp, b.qp->qpn()).ok());
+  ASSERT_TRUE(modify(*a.qp, QueuePairState::rtr, attributes,
+                     attribute::kAddress | attribute::kPathMtu | attribute::kDestination | attribute::kReceivePsn)
+                  .ok());
+  ASSERT_TRUE(modify(*a.qp, QueuePairState::rts, attributes, attribute::kSendPsn).ok());
+  SendWork bad = write(1);
+  a.sges[0].lkey.value ^= 1;
+  ASSERT_TRUE(a.post(bad).ok());
+  ASSERT_EQ(a.qp->state(), QueuePairState::sqe);
+  ASSERT_TRUE(a.post(write(2)).ok());
+  ASSERT_TRUE(a.cq->broken());
+  a.qp->on_broken_queue();
+  EXPECT_EQ(a.qp->state(), QueuePairState::err);
+}
+
+TEST_F(QueuePairErrors, TheLastRequestOfASharedQueueIsReachedOnce) {
+  const auto shared =
+      SharedReceiveQueue::create(a.side.device, a.side.events, {.pd = *a.side.pd, .max_wr = 1, .max_sge = 1}).take();
+  QueuePairSetup setup{.pd = a.side.pd.get(),
+                       .send_cq = a.cq.get(),
+                       .receive_cq = a.cq.get(),
+                       .shared_receives = shared.get(),
+                       .capabilities = {4, 0, 1, 0, 0},
+                       .handle = &a};
+  a.qp = QueuePair::create(a.side.device, a.side.events, setup).take();
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(modify(*a.qp, QueuePairState::err).ok());
+  const auto events = a.side.take_events();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].type, AsyncEventType::last_work_request_reached);
+  EXPECT_EQ(events[0].element, &a);
+  a.qp.reset();
 }
 
 TEST_F(QueuePairErrors, ErrByModifyFlushes) {
