@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/guarded_copy.h"
+#include "base/no_cancellation.h"
 #include "local/maps.h"
 #include "local/process_memory.h"
 
@@ -44,7 +46,7 @@ constexpr const char* kOwnFds = "/proc/thread-self/fd";
 
 // Opens a regular file that we hold in some other way (O_PATH, another mode) anew, with the access wanted.
 FileDescriptor reopen(int fd, bool writable) {
-  const std::string path = std::string(kOwnFds) + "/" + std::to_string(fd);
+  const std::string path = fmt::format("{}/{}", kOwnFds, fd);
   const int access = writable ? O_RDWR : O_RDONLY;
   return FileDescriptor(open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
@@ -202,6 +204,7 @@ uint64_t mapping_unit(int fd) {
 }  // namespace
 
 Result<std::optional<OwnedBacking>> BackingRegistry::find(uint64_t address, uint64_t length) {
+  const NoCancellation guard;
   const Result<std::vector<Mapping>> mappings = find_mappings(address, length);
   if (!mappings.ok()) return mappings.status();
   const std::optional<MappedFile> range = one_file(mappings.value(), address, length);
@@ -239,6 +242,7 @@ Result<std::optional<OwnedBacking>> find_backing(uint64_t address, uint64_t leng
 
 Result<PeerMapping> PeerMapping::open(pid_t pid, int fd_in_peer, dev_t device, ino_t inode, uint64_t offset,
                                       uint64_t length, bool writable) {
+  const NoCancellation guard;
   if (const Status status = install_guard(); !status.ok()) return status;
   const Result<FileDescriptor> file = open_peer_file(pid, fd_in_peer, device, inode, writable);
   if (!file.ok()) return file.status();

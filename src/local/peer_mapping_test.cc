@@ -1,6 +1,7 @@
 // Mapping the file of a second process, which may lie about it, close it, truncate it, or be gone.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -95,6 +96,19 @@ TEST_F(PeerFile, IsMappedByTheRegistrysFdAfterTheProgramClosedItsOwn) {
   const unsigned char message = 66;
   EXPECT_TRUE(guarded_copy(mapping.value().data() + 1, &message, 1, &fault_));
   EXPECT_EQ(byte_there(kPage + 6), 66u);
+}
+
+// The first operation of a post call on a region maps it, and posting is no cancellation point.
+TEST_F(PeerFile, IsMappedByAThreadThatIsBeingCancelled) {
+  bool mapped = false;
+  std::thread cancelled([&] {
+    pthread_cancel(pthread_self());
+    mapped = open(0, kPage).ok();
+    pthread_testcancel();
+    ADD_FAILURE() << "nobody cancelled it";
+  });
+  cancelled.join();
+  EXPECT_TRUE(mapped);
 }
 
 TEST_F(PeerFile, StaysMappedAfterThePeersDeath) {

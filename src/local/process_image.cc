@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "base/no_cancellation.h"
 #include "local/process_memory.h"
 
 namespace verbatim::local {
@@ -21,6 +22,7 @@ ProcessImage::ProcessImage(pid_t pid) {
 }
 
 bool ProcessImage::ended() const {
+  const NoCancellation guard;
   char byte;
   return !maps_.valid() || pread(maps_.get(), &byte, 1, 0) <= 0;
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/no_cancellation.h"
 #include "base/random.h"
 #include "local/process_memory.h"
 #include "obs/log_file.h"
@@ -166,6 +167,8 @@ Status Process::start_engine() {
 
 Status Process::join() {
   if (joined_.load(std::memory_order_acquire)) return Status::success();  // pairs with the store below
+  // Called with a queue pair's lock, in the middle of its modify.
+  const NoCancellation guard;
   // The engine first: peers judge by its liveness word from the moment they know us.
   if (Status status = start_engine(); !status.ok()) return status;
   std::lock_guard lock(join_mutex_);
@@ -202,6 +205,7 @@ void Process::describe_slots() {
 }
 
 void Process::refresh() {
+  const NoCancellation guard;
   if (AgentClient* client = joined_.load(std::memory_order_acquire)) client->receive(*this);  // pairs with join()
 }
 
@@ -209,12 +213,14 @@ Status Process::introduce(Slot slot) {
   // A process that talks to itself needs no agent, but somebody who takes its notices and watches its deadlines.
   if (adapter_->owns(slot)) return start_engine();
   if (Status status = join(); !status.ok()) return status;
+  const NoCancellation guard;
   client_->introduce(slot);
   return Status::success();
 }
 
 Status Process::introduce_everyone() {
   if (Status status = join(); !status.ok()) return status;
+  const NoCancellation guard;
   client_->introduce_everyone();
   return Status::success();
 }
