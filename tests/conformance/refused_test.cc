@@ -55,6 +55,16 @@ TEST_F(Refused, FlowActions) {
   EXPECT_EQ(ibv_destroy_flow_action(&action), EOPNOTSUPP);
 }
 
+// ibv_query_ece(3): what a provider without such options answers, whatever is asked for.
+TEST_F(Refused, EnhancedConnectionEstablishment) {
+  const QpHandle qp = side_.create_queue_pair();
+  ibv_ece ece{};
+  EXPECT_EQ(ibv_query_ece(qp.get(), &ece), EOPNOTSUPP);
+  EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EOPNOTSUPP);
+  ece = {.vendor_id = 1, .options = 1};
+  EXPECT_EQ(ibv_set_ece(qp.get(), &ece), EOPNOTSUPP);
+}
+
 TEST_F(Refused, WorkQueuesAndTheirTables) {
   ibv_wq_init_attr init{.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = side_.pd(), .cq = side_.cq()};
   expect_null([&] { return ibv_create_wq(side_.context(), &init); });
