@@ -158,6 +158,11 @@ void CompletionQueue::remove_feeder(QueuePair& source) {
   feeder_count_.fetch_sub(static_cast<uint32_t>(removed), std::memory_order_relaxed);
 }
 
+bool CompletionQueue::holds(int most) const {
+  std::lock_guard lock(mutex_);
+  return added_ - taken_ >= static_cast<uint64_t>(std::max(most, 1));
+}
+
 void CompletionQueue::take_lease() {
   // Who has armed the queue and looks once more is about to sleep nevertheless.
   if (!notification_.armed()) polled_at_.store(device_.clock().now().ns, std::memory_order_relaxed);

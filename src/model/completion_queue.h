@@ -89,6 +89,8 @@ class CompletionQueue {
   void take_lease();
   Backlog announce_what_was_held(Instant now);
   void carry_on_polled();
+  // Whether a poll for so many would find them.
+  bool holds(int most) const;
   Backlog run_feeders();
   static void retire(const Entry& entry);
 
@@ -122,7 +124,8 @@ class CompletionQueue {
 
 template <class Take>
 int CompletionQueue::poll(int most, Take&& take) {
-  device_.serve_lanes();
+  // Who has not taken what is there needs no more yet, so that messages come no faster than receives are posted.
+  if (device_.lanes().in_use() && !holds(most)) device_.serve_lanes();
   if (feeder_count_.load(std::memory_order_relaxed) != 0) carry_on_polled();
   std::lock_guard lock(mutex_);
   int count = 0;

@@ -65,18 +65,20 @@ inline constexpr uint32_t kSend = 1;
 inline constexpr uint32_t kReceive = 2;
 inline constexpr uint32_t kWrite = 4;
 inline constexpr uint32_t kRead = 8;
+inline constexpr uint32_t kAtomic = 16;
 inline constexpr uint32_t kSharedReceive = 32;
 }  // namespace on_demand
 
-// A copy faults in what it needs. Not atomics: they need a mapping of the memory, and on demand there may come another.
+// A copy faults in what it needs, and so does an atomic, whoever executes it.
 struct OnDemandPaging {
   bool supported = true;
   bool whole_address_space = true;
-  uint32_t rc =
-      on_demand::kSend | on_demand::kReceive | on_demand::kWrite | on_demand::kRead | on_demand::kSharedReceive;
+  uint32_t rc = on_demand::kSend | on_demand::kReceive | on_demand::kWrite | on_demand::kRead | on_demand::kAtomic |
+                on_demand::kSharedReceive;
   uint32_t uc = on_demand::kSend | on_demand::kReceive | on_demand::kWrite;
   uint32_t ud = on_demand::kSend | on_demand::kReceive | on_demand::kSharedReceive;
-  uint32_t xrc = on_demand::kSend | on_demand::kWrite | on_demand::kRead | on_demand::kSharedReceive;
+  uint32_t xrc =
+      on_demand::kSend | on_demand::kWrite | on_demand::kRead | on_demand::kAtomic | on_demand::kSharedReceive;
 };
 
 struct DeviceAttributes {

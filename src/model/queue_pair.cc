@@ -12,9 +12,10 @@ namespace {
 constexpr uint32_t kPsnLimit = 1u << 24;
 constexpr uint8_t kTimerLimit = 32;
 constexpr uint8_t kRetryLimit = 8;
+// Also those that only say what memory is like: programs give a queue pair what they gave their regions.
 constexpr uint32_t kKnownAccess = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead |
-                                  access::kRemoteAtomic | access::kWindowBind | access::kFlushGlobal |
-                                  access::kFlushPersistent | access::kOptional;
+                                  access::kRemoteAtomic | access::kWindowBind | access::kOnDemand | access::kHugeTlb |
+                                  access::kFlushGlobal | access::kFlushPersistent | access::kOptional;
 
 bool fits(const QueuePairCapabilities& wanted, const DeviceAttributes& limits) {
   const auto requests = static_cast<uint32_t>(limits.max_qp_wr);

@@ -152,7 +152,9 @@ bool WindowTable::may_bind(const Window* window, PdId pd, const WindowBind& requ
                   request.region.value, pd.value);
   if (region.access & access::kZeroBased)
     return refuse(verdict, kStatus, Reason::window_region, "region {:#x} is zero-based", request.region.value);
-  if ((request.access & ~(kWindowRights | access::kZeroBased)) || !grants(region, request.access))
+  // What the device may do by the region is no right of the window; programs name it nevertheless.
+  constexpr uint32_t kKnown = kWindowRights | access::kZeroBased | access::kLocalWrite;
+  if ((request.access & ~kKnown) || !grants(region, request.access))
     return refuse(verdict, kStatus, Reason::window_rights, "region {:#x} has access {:#x}, the window wants {:#x}",
                   request.region.value, region.access, request.access);
   if (!contains(region, request.address, request.length))

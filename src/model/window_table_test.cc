@@ -139,7 +139,7 @@ TEST_F(WindowTableTest, BindingIsRefusedAndChangesNothing) {
       {"writes without local writes", of_region(*read_only, other.address()), Reason::window_rights},
       {"flushes that the region has not", [](WindowBind& bind) { bind.access |= access::kFlushGlobal; },
        Reason::window_rights},
-      {"a right that is none", [](WindowBind& bind) { bind.access |= access::kLocalWrite; }, Reason::window_rights},
+      {"a right that is none", [](WindowBind& bind) { bind.access |= access::kWindowBind; }, Reason::window_rights},
       {"before", [&](WindowBind& bind) { bind.address = pages.address() - 1; }, Reason::window_range},
       {"after", [](WindowBind& bind) { bind.length = 8192 - 99; }, Reason::window_range},
       {"around", [](WindowBind& bind) { bind.length = UINT64_MAX; }, Reason::window_range},

@@ -16,6 +16,7 @@ static_assert(model::on_demand::kSend == static_cast<unsigned>(IBV_ODP_SUPPORT_S
 static_assert(model::on_demand::kReceive == static_cast<unsigned>(IBV_ODP_SUPPORT_RECV));
 static_assert(model::on_demand::kWrite == static_cast<unsigned>(IBV_ODP_SUPPORT_WRITE));
 static_assert(model::on_demand::kRead == static_cast<unsigned>(IBV_ODP_SUPPORT_READ));
+static_assert(model::on_demand::kAtomic == static_cast<unsigned>(IBV_ODP_SUPPORT_ATOMIC));
 static_assert(model::on_demand::kSharedReceive == static_cast<unsigned>(IBV_ODP_SUPPORT_SRQ_RECV));
 static_assert(model::kPortHasIpBasedGids == static_cast<unsigned>(IBV_PORT_IP_BASED_GIDS));
 static_assert(model::kAtomicsWithProcessor == static_cast<int>(IBV_ATOMIC_GLOB));
