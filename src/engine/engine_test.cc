@@ -19,7 +19,7 @@
 namespace verbatim::engine {
 namespace {
 
-using testing_support::kPatience;
+using testing_support::kPatienceWithStrangers;
 using testing_support::modify;
 using testing_support::OnProcessor;
 using testing_support::RandomPause;
@@ -177,7 +177,7 @@ TEST_F(EngineTest, AnEngineThatWasNeverStartedMayBeWokenAndStopped) {
 TEST_F(EngineTest, WorkFromBeforeTheStartIsFound) {
   Waiter waiter(side);
   waiter.begin();
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   start();
   waiter.wait_for_its_end();
 }
@@ -194,7 +194,7 @@ TEST_F(EngineTest, NoWakeUpIsLostWhateverTheEngineIsDoing) {
       RandomPause pause(static_cast<uint32_t>(i + 1));
       for (int round = 0; round < kRounds; ++round) {
         waiters[i]->begin();
-        side.clock.advance(kPatience);
+        side.clock.advance(kPatienceWithStrangers);
         waiters[i]->wait_for_its_end();
         waiters[i]->make_ready_again();
         // Meets the engine anywhere between its last turn and its sleep.
@@ -215,13 +215,13 @@ TEST_F(EngineTest, NoWakeUpIsLostWhenWorkComesAsTheEngineRunsOutOfIt) {
   RandomPause pause(1);
   for (int round = 0; round < kRounds; ++round) {
     first.begin();
-    side.clock.advance(kPatience);
+    side.clock.advance(kPatienceWithStrangers);
     // The engine has just done the last it had to do, and is about to look whether it may sleep.
     while (first.qp->state() != QueuePairState::err) {
     }
     pause(2000);
     second.begin();
-    side.clock.advance(kPatience);
+    side.clock.advance(kPatienceWithStrangers);
     second.wait_for_its_end();
     first.make_ready_again();
     second.make_ready_again();
@@ -240,7 +240,7 @@ TEST_F(EngineTest, NoWakeUpIsLostWhileTheEngineStarts) {
       }
       pause(20'000);
       waiter.begin();
-      side.clock.advance(kPatience);
+      side.clock.advance(kPatienceWithStrangers);
       waiter.wait_for_its_end();
     });
     ASSERT_TRUE(engine->start(side.device, {}, &word).ok());

@@ -231,7 +231,9 @@ Result<uint32_t> Adapter::claim_shared_receives() {
 
 void Adapter::release_shared_receives(uint32_t number) {
   std::lock_guard lock(mutex_);
-  segment_->receive_counts[kQueuePairEntries + number].publish(0, 0);
+  ReceiveCount& count = segment_->receive_counts[kQueuePairEntries + number];
+  count.pd.store(0, std::memory_order_relaxed);
+  count.publish(0, 0);
   free_shared_receives_.push_back(number);
 }
 

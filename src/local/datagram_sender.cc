@@ -5,6 +5,11 @@
 #include "proto/datagram_header.h"
 
 namespace verbatim::local {
+namespace {
+
+constexpr uint32_t kPrivilegedQkey = 1u << 31;
+
+}  // namespace
 
 std::shared_ptr<LanePair> DatagramSender::lanes_to(Qpn target, Advance& outcome, Verdict& verdict) {
   constexpr auto kNobody = CompletionStatus::retry_exceeded;
@@ -46,7 +51,7 @@ Advance DatagramSender::receivers(const DatagramTarget& to, Verdict& verdict) {
   return receivers_.empty() ? Advance::failed : Advance::done;
 }
 
-Advance DatagramSender::post(const SendWork& work, Qpn own, PdId pd, Verdict& verdict) {
+Advance DatagramSender::post(const SendWork& work, Qpn own, uint32_t own_qkey, PdId pd, Verdict& verdict) {
   const DatagramTarget& to = work.operands.datagram;
   const Advance found = receivers(to, verdict);
   const TouchRecords::Guard touch(adapter_.touch_records(), own.index(), {own, TouchTarget::kNoRegion},
@@ -66,7 +71,7 @@ Advance DatagramSender::post(const SendWork& work, Qpn own, PdId pd, Verdict& ve
                                .opcode = static_cast<uint8_t>(work.opcode),
                                .service_level = to.address.service_level,
                                .immediate = work.immediate,
-                               .key = to.qkey};
+                               .key = to.qkey & kPrivilegedQkey ? own_qkey : to.qkey};
     const Advance outcome = message.post(*receiver.lanes, fields, work, {}, verdict);
     // One member of a group whose lane is full misses a message; it does not hold up the others.
     if (outcome == Advance::failed || (outcome == Advance::full && receivers_.size() == 1)) return outcome;

@@ -13,7 +13,8 @@ class DatagramSender {
 
   // done: in the lane. waiting: the target's process is not known yet. full: its lane is. failed: an SGE is bad, or
   // nobody is there to take it (Reason::dropped_no_peer). Fails with no_agent when nobody can introduce the target.
-  Advance post(const SendWork& work, Qpn own, PdId pd, Verdict& verdict);
+  // `own_qkey` is used where the request's is a privileged one (its highest bit is set; IBTA 10.2.5).
+  Advance post(const SendWork& work, Qpn own, uint32_t own_qkey, PdId pd, Verdict& verdict);
   // The target's process was waited for in vain: messages to it are not held up again until it has shown itself.
   void give_up(Qpn target) { absent_slot_ = target.slot(); }
 

@@ -36,12 +36,14 @@ inline constexpr uint8_t kSolicited = 1;
 inline constexpr uint8_t kFetch = 2;
 // The payload is in RequestFields::data.
 inline constexpr uint8_t kShort = 4;
+// The messages of the stream are counted from this one on.
+inline constexpr uint8_t kFirst = 8;
 }  // namespace lane_flag
 
 struct RequestFields {
   Qpn source;
   Qpn target;
-  // The connection that the source speaks of, drawn anew when its send queue begins; messages of one are counted.
+  // The connection that the source speaks of (QueuePairFields::stream); messages of one are counted.
   uint32_t stream = 0;
   uint32_t number = 0;
   uint8_t opcode = 0;  // SendOpcode
@@ -67,9 +69,9 @@ enum class ReplyKind : uint8_t {
   none = 0,
   accepted,   // the message was taken; `value` is the result of an atomic
   refused,    // it ends in `status`
-  not_ready,  // no receive is posted
+  not_ready,  // no receive is posted; `value` is how many were ever taken (ReceiveCount)
   absent,     // no queue pair is there that would take it
-  skipped,    // an earlier message of its stream was not accepted
+  skipped,    // an earlier message of its stream was not accepted, or the stream is over
 };
 
 struct ReplyFields {

@@ -44,6 +44,11 @@ uint64_t remote_length(const SendWork& work) {
   return work.opcode == SendOpcode::flush ? work.operands.flush.length : work.length;
 }
 
+// Those of the shared receive queue of that number, in use or not; null beyond the last number.
+const ReceiveCount* shared_receives(const SegmentView& view, uint32_t number) {
+  return number < kSharedReceiveEntries ? view.receive_count(kQueuePairEntries + number) : nullptr;
+}
+
 uint32_t flush_right(const SendWork& work) {
   constexpr uint32_t kGlobal = 1, kPersistent = 2;
   return (work.operands.flush.type & kGlobal ? access::kFlushGlobal : 0) |
@@ -172,7 +177,7 @@ bool LocalEndpoint::read_target(const SendWork& work, QueuePairFields& target) c
   if (!view.read(path_.peer, target)) return false;
   if (static_cast<QueuePairType>(target.type) != QueuePairType::xrc_receive) return true;
   // An XRC request acts in the domain of the shared receive queue that it names.
-  const ReceiveCount* const queue = view.receive_count(kQueuePairEntries + work.shared_queue);
+  const ReceiveCount* const queue = shared_receives(view, work.shared_queue);
   target.pd = {queue ? queue->pd.load(std::memory_order_relaxed) : 0};
   return true;
 }
@@ -416,8 +421,11 @@ bool LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const 
 bool LocalEndpoint::has_receive(const QueuePairFields& target, const SendWork& work, const Envelope& envelope) const {
   const bool shared = target.receive_count >= kQueuePairEntries;
   const bool by_number = static_cast<QueuePairType>(target.type) == QueuePairType::xrc_receive;
-  const uint32_t index = by_number ? kQueuePairEntries + work.shared_queue : target.receive_count;
-  const ReceiveCount* count = peer_->view().receive_count(index);
+  const SegmentView& view = peer_->view();
+  const ReceiveCount* count =
+      by_number ? shared_receives(view, work.shared_queue) : view.receive_count(target.receive_count);
+  // That there is no such queue is for the target to say.
+  if (by_number && (!count || count->pd.load(std::memory_order_relaxed) == 0)) return true;
   // Of its own queue's receives this is the only user, so that those which messages under way will take count as used.
   return count && (shared || by_number ? count->available() != 0 : count->posted() != envelope.receives_used);
 }
@@ -437,7 +445,7 @@ Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verd
   receiver_timer_ = target.min_rnr_timer;
   OwnMessage message;
   if (!message.gather(adapter_, work, path_.pd, verdict)) return Advance::failed;
-  if (takes_receive(work.opcode) && !has_receive(target, work, envelope)) {
+  if (path_.reliable && takes_receive(work.opcode) && !has_receive(target, work, envelope)) {
     decide(verdict, CompletionStatus::receiver_not_ready_exceeded, Reason::remote_no_receive,
            "peer QP {:#08x} of process {} has no receive posted", path_.peer.value, peer_->pid());
     return Advance::no_receive;
@@ -449,6 +457,7 @@ Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verd
                        .stream = envelope.stream,
                        .number = envelope.awaiting.number,
                        .opcode = static_cast<uint8_t>(work.opcode),
+                       .flags = envelope.first ? lane_flag::kFirst : uint8_t{0},
                        .immediate = work.immediate,
                        .key = work.rkey.value,
                        .shared_queue = work.shared_queue,
@@ -459,6 +468,7 @@ Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verd
 }
 
 void LocalEndpoint::tell_peer(NoticeKind kind) {
+  if (!path_.reliable) return;
   adapter_.leave_notice({path_.peer, path_.own, static_cast<uint32_t>(kind), 0});
   peer_->ring();
 }

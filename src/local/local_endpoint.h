@@ -40,7 +40,9 @@ enum class Advance {
 struct Envelope {
   Awaiting awaiting;
   uint32_t stream = 0;
-  // How many receives the earlier messages of the stream have used up.
+  // The target counts the stream's messages from this one on.
+  bool first = false;
+  // How many of the target's receives are used up, by its count (ReceiveCount) and with what is in flight.
   uint32_t receives_used = 0;
 };
 
@@ -67,6 +69,8 @@ class LocalEndpoint {
     PdId pd;
     Gid own_gid;
     Gid peer_gid;
+    // What the target would refuse is its error too, and a message waits for a receive. Else it is lost (UC).
+    bool reliable = true;
   };
   // Learns its peer and asks to be introduced. Fails, and is not connected, when nobody can be introduced.
   Status connect(const Path& path);
@@ -109,7 +113,7 @@ class LocalEndpoint {
   const PeerMapping* mapping_of(const RegionFields& region);
   void target_memory_gone(const SendWork& work, Verdict& verdict);
   bool copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict);
-  // Also the target's error: leaves a notice and rings.
+  // Also the target's error, unless the message is just lost: leaves a notice and rings.
   void tell_peer(NoticeKind kind);
 
   Adapter& adapter_;

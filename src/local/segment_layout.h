@@ -64,7 +64,7 @@ struct QueuePairFields {
   uint32_t type = 0;             // QueuePairType
   uint32_t min_rnr_timer = 0;    // as IBTA encodes it
   uint32_t receive_count = 0;    // which of Segment::receive_counts is its
-  uint32_t reserved = 0;
+  uint32_t stream = 0;           // drawn anew at each reset: messages of another are of the time before
   Gid own_gid;
   Gid peer_gid;
 };
@@ -72,11 +72,11 @@ struct QueuePairFields {
 struct alignas(64) RegionEntry : Published<RegionFields> {};
 struct alignas(64) QueuePairEntry : Published<QueuePairFields> {};
 
-// How many receives were ever posted to a queue (high 32 bits) and taken from it (low), both modulo 2^32. First those
-// of the queue pairs, by entry, then those of the shared receive queues, by number.
+// How many receives were ever posted to a queue (high 32 bits) and taken from it (low), both modulo 2^32; a reset takes
+// what is left. First those of the queue pairs, by entry, then those of the shared receive queues, by number.
 struct alignas(64) ReceiveCount {
   std::atomic<uint64_t> word;
-  std::atomic<uint32_t> pd;  // a shared receive queue's PdId
+  std::atomic<uint32_t> pd;  // a shared receive queue's PdId; 0: there is none
   uint32_t posted() const { return static_cast<uint32_t>(word.load(std::memory_order_acquire) >> 32); }
   uint32_t available() const {
     const uint64_t both = word.load(std::memory_order_acquire);  // pairs with publish()

@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing_support::kPatience;
+using testing_support::kPatienceWithStrangers;
 using testing_support::modify;
 using testing_support::poll;
 using testing_support::TestDevice;
@@ -235,7 +235,7 @@ TEST_F(NotifyingQueueTest, TheEngineRaisesAnEventThatWasHeldBack) {
 TEST_F(NotifyingQueueTest, ArmingLeavesTheWorkToTheEngine) {
   begin_waiting(*source);
   poll(*cq);
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   const int woken = side.counting_waker.count();
   cq->arm(false);
   EXPECT_EQ(side.counting_waker.count(), woken + 1);
@@ -270,7 +270,7 @@ TEST_F(CompletionQueueTest, WakesTheEngineWhenTheFirstFeederComesAndNotForTheNex
   begin_waiting(*other);
   EXPECT_EQ(side.counting_waker.count(), 1);
   // Both give up; the next one is a first again.
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   EXPECT_EQ(poll(*cq).size(), 2u);
   EXPECT_EQ(side.device.carry_on(side.clock.now()), Backlog::none);
   ASSERT_TRUE(modify(*source, QueuePairState::reset).ok());
@@ -282,14 +282,14 @@ TEST_F(CompletionQueueTest, MorePostsOfAFeederAreNoMoreFeeders) {
   begin_waiting(*source);
   ASSERT_TRUE(QueuePair::Posting(*source).send({.work_id = 2}).ok());
   EXPECT_EQ(side.counting_waker.count(), 1);
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   EXPECT_EQ(poll(*cq).size(), 2u);
   EXPECT_EQ(side.device.carry_on(side.clock.now()), Backlog::none) << "somebody is still counted";
 }
 
 TEST_F(CompletionQueueTest, TheEngineLeavesAFreshlyPolledQueueAlone) {
   begin_waiting(*source);
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   // Polled now: the request that gave up is completed by the poll, so a new one waits.
   EXPECT_EQ(poll(*cq).size(), 1u);
   ASSERT_TRUE(modify(*source, QueuePairState::reset).ok());
@@ -297,7 +297,7 @@ TEST_F(CompletionQueueTest, TheEngineLeavesAFreshlyPolledQueueAlone) {
   const Instant polled = side.clock.now();
   poll(*cq);
   // Time for the request is over in the eyes of the queue pair, but who polls is at it.
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   EXPECT_EQ(cq->carry_on(polled + Duration::nanoseconds(999'999)), Backlog::waiting);
   EXPECT_EQ(source->state(), QueuePairState::rts) << "the engine worked during the lease";
   EXPECT_EQ(cq->carry_on(polled + Duration::milliseconds(1)), Backlog::none);
@@ -307,7 +307,7 @@ TEST_F(CompletionQueueTest, TheEngineLeavesAFreshlyPolledQueueAlone) {
 TEST_F(CompletionQueueTest, PostingTakesALeaseToo) {
   begin_waiting(*source);
   const Instant posted = side.clock.now();
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   EXPECT_EQ(cq->carry_on(posted + Duration::nanoseconds(999'999)), Backlog::waiting);
   EXPECT_EQ(source->state(), QueuePairState::rts);
 }
@@ -319,7 +319,7 @@ TEST_F(CompletionQueueTest, WithoutFeedersThereIsNothingToCarryOn) {
 TEST_F(CompletionQueueTest, ARemovedFeederIsNotCarriedOn) {
   begin_waiting(*source);
   cq->remove_feeder(*source);
-  side.clock.advance(kPatience);
+  side.clock.advance(kPatienceWithStrangers);
   EXPECT_EQ(cq->carry_on(side.clock.now()), Backlog::none);
   EXPECT_EQ(source->state(), QueuePairState::rts);
 }

@@ -112,6 +112,8 @@ void Device::add(SharedReceiveQueue& queue) {
 void Device::remove(SharedReceiveQueue& queue) {
   std::unique_lock lock(registry_mutex_);
   shared_receive_queues_.erase(queue.number());
+  // XRC receivers do not count as its users, and one may be in the middle of a message.
+  for (const auto& [qpn, queue_pair] : queue_pairs_) queue_pair->forget(queue);
 }
 
 SharedReceiveQueue* Device::shared_receives_in_turn(uint32_t number) const {

@@ -200,7 +200,7 @@ Status QueuePair::connect(const QueuePairAttributes& wanted) {
   if (!core_.device.is_local(address.dgid))
     return refuse(EHOSTUNREACH, Reason::not_this_host, "GID " + address.dgid.text() + " is not here");
   const Qpn destination = wanted.destination;
-  if (!requester_.connect({core_.qpn, destination, core_.pd(), own->gid, address.dgid}).ok())
+  if (!requester_.connect({core_.qpn, destination, core_.pd(), own->gid, address.dgid, core_.is_reliable()}).ok())
     return refuse(EHOSTUNREACH, Reason::no_agent, "nobody can introduce the owner of the peer QP");
   return Status::success();
 }
@@ -250,6 +250,7 @@ void QueuePair::publish() {
                    .type = static_cast<uint32_t>(core_.setup.type),
                    .min_rnr_timer = core_.attributes.min_rnr_timer,
                    .receive_count = shared ? shared->receive_count() : adapter.receive_count_of(core_.qpn),
+                   .stream = requester_.stream(),
                    .own_gid = path.own_gid,
                    .peer_gid = path.peer_gid});
 }
@@ -344,11 +345,11 @@ void QueuePair::retire(WorkQueueKind kind, uint64_t count) {
     responder_.retire(count);
 }
 
-Status QueuePair::post_receive(const ReceiveWork& work) {
-  bool flushes = false;
-  const Status status = responder_.post(work, flushes);
-  if (flushes) responder_.flush();
-  return status;
+Status QueuePair::post_receive(const ReceiveWork& work) { return responder_.post(work); }
+
+void QueuePair::forget(const SharedReceiveQueue& shared) {
+  std::lock_guard lock(mutex_);
+  responder_.forget(shared);
 }
 
 std::optional<local::ReplyFields> QueuePair::serve(const local::Request& request) {

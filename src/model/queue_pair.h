@@ -83,6 +83,8 @@ class QueuePair : public std::enable_shared_from_this<QueuePair> {
   std::optional<local::ReplyFields> serve(const local::Request& request);
   // The answer to a request that this queue pair has posted. For Device.
   void deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply);
+  // The shared receive queue, which is not its own, is going. For Device.
+  void forget(const SharedReceiveQueue& shared);
   // Some peer has ended. For Device.
   void on_peer_dead();
 

@@ -99,10 +99,10 @@ TEST_F(QueuePairWaiting, EveryWaitHasItsWholeTime) {
   EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{2, retry_exceeded}));
 }
 
-TEST_F(QueuePairWaiting, APeerThatNobodyKnowsIsWaitedForAsLong) {
+TEST_F(QueuePairWaiting, APeerThatNobodyKnowsIsWaitedForASecondLonger) {
   connect(*a.qp, Qpn::of(Slot{0x77}, 1));
   ASSERT_TRUE(a.post(write(1)).ok());
-  pass(kPatience);
+  pass(kPatienceWithStrangers);
   const auto completions = poll_a();
   ASSERT_THAT(outcomes(completions), ElementsAre(Outcome{1, retry_exceeded}));
   EXPECT_EQ(completions[0].reason, Reason::peer_unknown);

@@ -46,7 +46,7 @@ bool needs_read_depth(SendOpcode opcode) { return opcode == SendOpcode::rdma_rea
 constexpr uint64_t kAtomicBytes = 8;
 constexpr uint8_t kRetryForEver = 7;
 constexpr Duration kForever = Duration::nanoseconds(INT64_MAX);
-// An unreliable message's peer that has not been introduced by then is not there: the agent's time on a busy machine.
+// Starting an agent and being introduced by it, on a busy machine.
 constexpr Duration kIntroductionPatience = Duration::milliseconds(1000);
 
 // The RNR timer's encoding (IBTA volume 1, table 45), in units of 10 us.
@@ -126,7 +126,7 @@ bool Requester::may_go_on() const {
   if (!sends_.has_next()) return false;
   const QueuePairState state = core_.state.load(std::memory_order_relaxed);
   // SQD: a message that has begun is finished, the next one waits for RTS.
-  return state == QueuePairState::rts || (state == QueuePairState::sqd && (head_offset_ != 0 || data_placed_));
+  return state == QueuePairState::rts || (state == QueuePairState::sqd && sends_.next_has_begun());
 }
 
 Backlog Requester::backlog() const {
@@ -153,6 +153,7 @@ Requester::Step Requester::step(uint64_t& budget) {
     // Its place among the completions is behind those in flight.
     return sends_.in_flight() != 0 ? hold(Hold::answer) : fail_head(verdict);
   }
+  sends_.begin();
   if (core_.is(QueuePairType::ud)) return post_datagram(work);
   if (work.opcode == SendOpcode::bind_window || work.opcode == SendOpcode::local_invalidate) return change_window(work);
   return is_message ? post_message(work) : execute_directly(work, budget);
@@ -208,15 +209,17 @@ Requester::Step Requester::change_window(const SendWork& work) {
 }
 
 Requester::Step Requester::post_message(const SendWork& work) {
-  const local::Envelope envelope{
-      .awaiting = {core_.qpn, attempt_, next_number_}, .stream = stream_, .receives_used = receives_used_};
+  const local::Envelope envelope{.awaiting = {core_.qpn, attempt_, next_number_},
+                                 .stream = stream_,
+                                 .first = starts_count_ && sends_.in_flight() == 0,
+                                 .receives_used = receives_used_};
   Verdict verdict;
   return on_outcome(work, endpoint_.post(work, envelope, verdict), verdict);
 }
 
 Requester::Step Requester::post_datagram(const SendWork& work) {
   Verdict verdict;
-  const Advance outcome = datagrams_.post(work, core_.qpn, core_.pd(), verdict);
+  const Advance outcome = datagrams_.post(work, core_.qpn, core_.attributes.qkey, core_.pd(), verdict);
   return on_outcome(work, outcome, verdict);
 }
 
@@ -250,15 +253,16 @@ Requester::Step Requester::on_outcome(const SendWork& work, Advance outcome, con
   }
   // Its place among the completions is behind those in flight.
   if (sends_.in_flight() != 0) return hold(Hold::answer);
+  const bool unknown = is_introduction_due(outcome, verdict);
+  if (unknown && keep_waiting(introduction_, introduction_patience())) return hold(Hold::time);
   if (!core_.is_reliable()) {
     if (is_own_error(verdict)) return fail_head(verdict);
-    // Only an introduction is waited for: who is there and not ready loses what comes.
-    if (is_introduction_due(outcome, verdict) && keep_waiting(not_ready_, kIntroductionPatience))
-      return hold(Hold::time);
-    if (outcome == Advance::waiting && core_.is(QueuePairType::ud)) datagrams_.give_up(work.operands.datagram.qpn);
+    // Who is there and not ready loses what comes.
+    if (unknown && core_.is(QueuePairType::ud)) datagrams_.give_up(work.operands.datagram.qpn);
     return lose(work, verdict);
   }
-  if (outcome == Advance::waiting && keep_waiting(not_ready_, not_ready_patience())) return hold(Hold::time);
+  if (outcome == Advance::waiting && !unknown && keep_waiting(not_ready_, not_ready_patience()))
+    return hold(Hold::time);
   if (outcome == Advance::no_receive && keep_waiting(no_receive_, receiver_patience())) return hold(Hold::time);
   return fail_head(verdict);
 }
@@ -267,6 +271,11 @@ bool Requester::keep_waiting(Wait& wait, Duration patience) {
   const Instant now = core_.device.clock().now();
   if (!wait.begun) wait = {true, patience == kForever ? kNever : now + patience};
   return now < wait.until;
+}
+
+Duration Requester::introduction_patience() const {
+  const Duration rest = core_.is_reliable() ? not_ready_patience() : Duration{};
+  return rest == kForever ? kForever : rest + kIntroductionPatience;
 }
 
 Duration Requester::not_ready_patience() const {
@@ -299,6 +308,7 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
   Verdict verdict;
   switch (reply.kind) {
     case local::ReplyKind::accepted:
+      starts_count_ = false;
       if (local::is_atomic(work.opcode) && !endpoint_.store_result(work, reply.value, verdict)) {
         withdraw();
         fail_head(verdict);
@@ -307,10 +317,11 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
       complete_head();
       return true;
     case local::ReplyKind::refused:
-      withdraw();
       verdict.status = reply.status;
       verdict.reason = static_cast<Reason>(reply.reason);
+      // What follows a lost message is in the lane and comes through.
       if (!core_.is_reliable() && !is_own_error(verdict)) return lose(work, verdict) == Step::went_on;
+      withdraw();
       fail_head(verdict);
       return false;
     case local::ReplyKind::none:
@@ -319,11 +330,17 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
     case local::ReplyKind::skipped:
       break;
   }
-  // To be tried anew; what the peer's tables say then decides how long.
-  if (core_.is_reliable())
-    withdraw();
-  else
+  if (!core_.is_reliable()) {
     complete_head();
+    return true;
+  }
+  // To be tried anew; what the peer's tables say then decides how long.
+  withdraw();
+  if (reply.kind == local::ReplyKind::not_ready)
+    receives_used_ = static_cast<uint32_t>(reply.value);
+  else
+    // The peer has been reset since it took the last one, or was not connected yet.
+    starts_count_ = true;
   return true;
 }
 
@@ -355,17 +372,18 @@ void Requester::clear() {
   head_offset_ = 0;
   data_placed_ = by_request_ = false;
   hold_ = Hold::nothing;
-  not_ready_ = no_receive_ = {};
+  introduction_ = not_ready_ = no_receive_ = {};
   attempt_ = draw_attempt();
   stream_ = static_cast<uint32_t>(random_u64());
   next_number_ = receives_used_ = 0;
+  starts_count_ = true;
 }
 
 void Requester::complete_head() {
   const SendWork& work = sends_.head();
   log(LogLevel::trace, "QP {:#08x} WR {:#x} {} of {} bytes: SUCCESS", core_.qpn.value, work.work_id, name(work.opcode),
       work.length);
-  not_ready_.begun = no_receive_.begun = false;
+  introduction_.begun = not_ready_.begun = no_receive_.begun = false;
   if (work.signaled || core_.setup.signal_all) {
     finish_head(CompletionStatus::success, Reason::none);
   } else {

@@ -6,7 +6,8 @@
 //          ──→ datagram, or a short UC message: done once it is in the lane
 //
 // A message that finds no receive is tried again until the RNR retries are over; one that finds no queue pair until the
-// time-out. Not thread-safe: used under the queue pair's lock. Never blocks.
+// time-out. While it is not even known whose the peer is, a second is granted on top: an introduction by the agent is
+// this host's affair, not the network's. Not thread-safe: used under the queue pair's lock. Never blocks.
 #pragma once
 
 #include "local/datagram_sender.h"
@@ -37,7 +38,9 @@ class Requester {
   // Work that no answer will carry on, and whether it can go on at once.
   Backlog backlog() const;
   // Whether a message has begun that must end before the queue is drained.
-  bool is_amid_message() const { return head_offset_ != 0 || data_placed_ || sends_.in_flight() != 0; }
+  bool is_amid_message() const { return sends_.is_amid_request(); }
+  // The connection that its messages are of; another after clear().
+  uint32_t stream() const { return stream_; }
 
   // An answer to what was posted. False when the head has failed.
   bool deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply);
@@ -82,6 +85,7 @@ class Requester {
   }
   Step fail_head(const local::Verdict& verdict);
   void finish_head(CompletionStatus status, Reason reason);
+  Duration introduction_patience() const;
   Duration not_ready_patience() const;
   Duration receiver_patience() const;
 
@@ -93,12 +97,14 @@ class Requester {
   bool data_placed_ = false;   // all of a WRITE_WITH_IMM's, whose notice is still to be posted
   bool by_request_ = false;    // the next request can only be executed by the peer
   Hold hold_ = Hold::nothing;  // since the last run
+  Wait introduction_;
   Wait not_ready_;
   Wait no_receive_;
 
   uint64_t attempt_;
   uint32_t stream_;
   uint32_t next_number_ = 0;
+  bool starts_count_ = true;  // the peer has yet to take a message that begins the stream's count
   uint32_t receives_used_ = 0;
 };
 

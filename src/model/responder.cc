@@ -33,13 +33,14 @@ Responder::Responder(QueuePairCore& core)
     : core_(core),
       receive_count_(core.device.adapter().receive_count_of(core.qpn)),
       receives_(core.setup.shared_receives ? 0 : core.setup.capabilities.max_recv_wr,
-                core.setup.shared_receives ? 0 : core.setup.capabilities.max_recv_sge) {
+                core.setup.shared_receives ? 0 : core.setup.capabilities.max_recv_sge),
+      counted_before_(core.device.adapter().receive_count(receive_count_).posted()) {
   publish_receives();
 }
 
 // ---- the receive queue ----
 
-Status Responder::post(const ReceiveWork& work, bool& flushes) {
+Status Responder::post(const ReceiveWork& work) {
   std::lock_guard lock(receive_mutex_);
   const QueuePairState state = core_.state.load(std::memory_order_relaxed);
   if (state == QueuePairState::reset || core_.setup.shared_receives ||
@@ -48,12 +49,14 @@ Status Responder::post(const ReceiveWork& work, bool& flushes) {
   if (receives_.full()) return {ENOMEM};
   receives_.push(work);
   publish_receives();
-  flushes = state == QueuePairState::err;
+  if (state == QueuePairState::err) flush_posted();
   return Status::success();
 }
 
 void Responder::publish_receives() {
-  core_.device.adapter().receive_count(receive_count_).publish(receives_.posted(), receives_.consumed());
+  core_.device.adapter()
+      .receive_count(receive_count_)
+      .publish(counted_before_ + receives_.posted(), counted_before_ + receives_.consumed());
 }
 
 void Responder::set_state(QueuePairState state) {
@@ -66,6 +69,14 @@ void Responder::flush() {
   // A shared queue's receive is no longer the queue's once a message has taken it.
   if (inbound_.active && inbound_.shared) complete_flushed(inbound_.receive.work_id);
   inbound_ = {};
+  flush_posted();
+}
+
+void Responder::forget(const SharedReceiveQueue& shared) {
+  if (inbound_.shared == &shared) inbound_ = {};
+}
+
+void Responder::flush_posted() {
   while (!receives_.empty()) {
     const uint64_t work_id = receives_.head().work_id;
     receives_.pop();
@@ -96,15 +107,17 @@ Responder::Reply Responder::serve(const Request& request, Fatality& fatality) {
   if (core_.is(QueuePairType::ud)) return serve_datagram(request, fatality);
   if (!is_from_peer(request)) return ReplyFields{.kind = ReplyKind::absent};
   const local::RequestFields& fields = request.fields();
-  if (fields.stream != stream_) {
+  if (is_stale(request)) return ReplyFields{.kind = ReplyKind::skipped};
+  if (fields.flags & local::lane_flag::kFirst) {
     stream_ = fields.stream;
-    expected_ = 0;
+    expected_ = fields.number;
   }
-  if (core_.is_reliable() && fields.number != expected_) return ReplyFields{.kind = ReplyKind::skipped};
+  if (core_.is_reliable() && (fields.stream != stream_ || fields.number != expected_))
+    return ReplyFields{.kind = ReplyKind::skipped};
   note_first_message();
   const SendOpcode opcode = opcode_of(request);
   const Reply reply = local::takes_receive(opcode) ? serve_message(request, fatality) : serve_atomic(request, fatality);
-  if (reply && reply->kind == ReplyKind::accepted) ++expected_;
+  if (reply && reply->kind == ReplyKind::accepted && expected_) ++*expected_;
   return reply;
 }
 
@@ -112,6 +125,12 @@ bool Responder::is_from_peer(const Request& request) const {
   const Qpn source = request.fields().source;
   if (source != core_.attributes.destination) return false;
   return core_.device.peers().owner(source.slot()).get() == &request.from();
+}
+
+bool Responder::is_stale(const Request& request) const {
+  local::QueuePairFields source;
+  // One that is gone meant what it sent before.
+  return request.from().view().read(request.fields().source, source) && source.stream != request.fields().stream;
 }
 
 void Responder::note_first_message() {
@@ -122,24 +141,31 @@ void Responder::note_first_message() {
 }
 
 Responder::Reply Responder::serve_message(const Request& request, Fatality& fatality) {
-  if (!inbound_.active || inbound_.position != request.position()) {
+  if (!is_begun(request)) {
     if (const Reply reply = begin(request, fatality)) return reply;
   }
   Verdict verdict;
-  if (!place(request, verdict)) {
-    if (verdict.reason == Reason::remote_receive_bad) {
+  switch (place(request, verdict)) {
+    case Placing::done:
+      break;
+    case Placing::receive_bad:
       fatality = Fatality::quiet;
       return refuse(request, verdict, CompletionStatus::remote_operation_error, Reason::remote_receive_bad);
-    }
-    // The sender's memory: its error alone, and the receive is still there.
-    log(LogLevel::info, "QP {:#08x}: a message could not be fetched ({}: {}{}{})", core_.qpn.value,
-        describe(verdict.reason).name, describe(verdict.reason).meaning, verdict.detail.empty() ? "" : "; ",
-        verdict.detail);
-    return ReplyFields{
-        .kind = ReplyKind::refused, .status = verdict.status, .reason = static_cast<uint32_t>(verdict.reason)};
+    case Placing::source_bad:
+      // The sender's error alone: the receive is still there.
+      inbound_.position = Inbound::kNone;
+      log(LogLevel::info, "QP {:#08x}: a message could not be fetched ({}: {}{}{})", core_.qpn.value,
+          describe(verdict.reason).name, describe(verdict.reason).meaning, verdict.detail.empty() ? "" : "; ",
+          verdict.detail);
+      return ReplyFields{
+          .kind = ReplyKind::refused, .status = verdict.status, .reason = static_cast<uint32_t>(verdict.reason)};
   }
   if (inbound_.offset < inbound_.length) return std::nullopt;
   return end(request, fatality);
+}
+
+bool Responder::is_begun(const Request& request) const {
+  return inbound_.active && inbound_.position == request.position() && inbound_.from == request.from().incarnation();
 }
 
 SharedReceiveQueue* Responder::shared_queue_for(const Request& request) const {
@@ -168,6 +194,14 @@ bool Responder::take_receive(SharedReceiveQueue* shared) {
 
 Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   const local::RequestFields& fields = request.fields();
+  const bool placed = opcode_of(request) == SendOpcode::rdma_write_with_imm;
+  if (placed && !(core_.attributes.access & access::kRemoteWrite)) {
+    if (!core_.is_reliable()) return drop(request, Reason::remote_operation_off);
+    fatality = Fatality::request_error;
+    return ReplyFields{.kind = ReplyKind::refused,
+                       .status = CompletionStatus::remote_invalid_request,
+                       .reason = static_cast<uint32_t>(Reason::remote_operation_off)};
+  }
   SharedReceiveQueue* const shared = shared_queue_for(request);
   if (core_.is(QueuePairType::xrc_receive) && !shared) {
     fatality = Fatality::request_error;
@@ -177,21 +211,16 @@ Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   }
   if (!take_receive(shared)) {
     if (!core_.is_reliable()) return drop(request, Reason::dropped_no_receive);
-    return ReplyFields{.kind = ReplyKind::not_ready};
+    std::lock_guard lock(receive_mutex_);
+    return ReplyFields{.kind = ReplyKind::not_ready, .value = counted_before_ + receives_.consumed()};
   }
-  const bool placed = opcode_of(request) == SendOpcode::rdma_write_with_imm;
+  inbound_.from = request.from().incarnation();
   inbound_.position = request.position();
   inbound_.length = placed ? fields.remote_address : fields.length;
   inbound_.offset = placed ? inbound_.length : 0;
   if (placed) return std::nullopt;
+  if (inbound_.length > capacity({.sges = inbound_.receive.pieces()})) return refuse_long(request, fatality);
   Verdict verdict;
-  if (inbound_.length > capacity({.sges = inbound_.receive.pieces()})) {
-    local::decide(verdict, CompletionStatus::local_length_error, Reason::receive_too_short,
-                  "the message has {} bytes, the receive {}", inbound_.length,
-                  capacity({.sges = inbound_.receive.pieces()}));
-    fatality = Fatality::quiet;
-    return refuse(request, verdict, CompletionStatus::remote_invalid_request, Reason::remote_receive_too_short);
-  }
   if (!check_receive(inbound_.length, verdict)) {
     fatality = Fatality::quiet;
     return refuse(request, verdict, CompletionStatus::remote_operation_error, Reason::remote_receive_bad);
@@ -199,9 +228,26 @@ Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   return std::nullopt;
 }
 
+Responder::Reply Responder::refuse_long(const Request& request, Fatality& fatality) {
+  if (!core_.is_reliable() && !inbound_.shared) {
+    inbound_.position = Inbound::kNone;
+    return drop(request, Reason::dropped_too_long);
+  }
+  // Also by an unreliable message: what was taken from a shared queue cannot be put back.
+  Verdict verdict;
+  local::decide(verdict, CompletionStatus::local_length_error, Reason::receive_too_short,
+                "the message has {} bytes, the receive {}", inbound_.length,
+                capacity({.sges = inbound_.receive.pieces()}));
+  fatality = Fatality::quiet;
+  return refuse(request, verdict, CompletionStatus::remote_invalid_request, Reason::remote_receive_too_short);
+}
+
 Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
   // Whoever destroyed the sender meanwhile may have freed what was fetched.
-  if (request.is_fetched() && !is_still_meant(request)) return ReplyFields{.kind = ReplyKind::skipped};
+  if (request.is_fetched() && !is_still_meant(request)) {
+    inbound_.position = Inbound::kNone;
+    return ReplyFields{.kind = ReplyKind::skipped};
+  }
   if (opcode_of(request) == SendOpcode::send_with_invalidate) {
     Verdict verdict = core_.device.windows().invalidate(core_.pd(), core_.qpn, MemoryKey{request.fields().immediate});
     if (verdict.status != CompletionStatus::success) {
@@ -276,12 +322,12 @@ Responder::Reply Responder::serve_datagram(const Request& request, Fatality& fat
   if (fields.length < kDatagramHeader || request.is_fetched()) return drop(request, Reason::dropped_no_peer);
   if (fields.key != core_.attributes.qkey) return drop(request, Reason::dropped_qkey);
   if (!take_receive(core_.setup.shared_receives)) return drop(request, Reason::dropped_no_receive);
-  if (fields.length > capacity({.sges = inbound_.receive.pieces()})) return drop(request, Reason::dropped_too_long);
-  note_first_message();
   inbound_.length = fields.length;
   inbound_.offset = 0;
+  if (inbound_.length > capacity({.sges = inbound_.receive.pieces()})) return refuse_long(request, fatality);
+  note_first_message();
   Verdict verdict;
-  if (!check_receive(inbound_.length, verdict) || !place(request, verdict)) {
+  if (!check_receive(inbound_.length, verdict) || place(request, verdict) != Placing::done) {
     fatality = Fatality::quiet;
     return refuse(request, verdict, CompletionStatus::success, Reason::none);
   }
@@ -313,32 +359,31 @@ bool Responder::check_receive(uint64_t length, Verdict& verdict) const {
   return true;
 }
 
-bool Responder::place(const Request& request, Verdict& verdict) {
-  const auto receive_bad = [&](const CopyFault* fault) {
-    if (fault)
-      local::decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
-                    "there is no memory at {}", fault->address);
-    // Told apart from errors in the sender's memory by the caller.
-    verdict.reason = Reason::remote_receive_bad;
-    return false;
-  };
+Responder::Placing Responder::place(const Request& request, Verdict& verdict) {
+  return request.is_fetched() ? place_from_sender(request, verdict) : place_from_lane(request, verdict);
+}
+
+Responder::Placing Responder::place_from_lane(const Request& request, Verdict& verdict) {
   local::Adapter& adapter = core_.device.adapter();
-  const bool light = adapter.view().revokes_by_membarrier();
-  if (!request.is_fetched()) {
-    const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
-                                           {core_.qpn, local::TouchTarget::kNoRegion}, light);
-    const std::span<const uint8_t> payload = request.payload();
-    while (inbound_.offset < inbound_.length && inbound_.offset < payload.size()) {
-      uint64_t length = 0;
-      uint8_t* const to = receive_address(inbound_.offset, length, verdict);
-      if (!to) return receive_bad(nullptr);
-      length = std::min(length, inbound_.length - inbound_.offset);
-      CopyFault fault;
-      if (!guarded_copy(to, payload.data() + inbound_.offset, length, &fault)) return receive_bad(&fault);
-      inbound_.offset += length;
-    }
-    return true;
+  const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
+                                         {core_.qpn, local::TouchTarget::kNoRegion},
+                                         adapter.view().revokes_by_membarrier());
+  const std::span<const uint8_t> payload = request.payload();
+  while (inbound_.offset < inbound_.length && inbound_.offset < payload.size()) {
+    uint64_t length = 0;
+    uint8_t* const to = receive_address(inbound_.offset, length, verdict);
+    if (!to) return Placing::receive_bad;
+    length = std::min(length, inbound_.length - inbound_.offset);
+    CopyFault fault;
+    if (!guarded_copy(to, payload.data() + inbound_.offset, length, &fault))
+      return receive_gone(fault.address, verdict);
+    inbound_.offset += length;
   }
+  return Placing::done;
+}
+
+Responder::Placing Responder::place_from_sender(const Request& request, Verdict& verdict) {
+  local::Adapter& adapter = core_.device.adapter();
   std::array<Sge, local::kMaxSges> sources;
   const std::span<const uint8_t> list = request.payload();
   std::memcpy(sources.data(), list.data(), list.size());
@@ -352,22 +397,28 @@ bool Responder::place(const Request& request, Verdict& verdict) {
     // Both ends' revocations wait for it: this process's for any operation of its own, the sender's for this region.
     const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
                                            {request.fields().source, from.entry_index(sources[i].lkey)},
-                                           light && from.revokes_by_membarrier());
+                                           adapter.view().revokes_by_membarrier() && from.revokes_by_membarrier());
     uint64_t length = 0;
     uint8_t* const to = receive_address(inbound_.offset, length, verdict);
-    if (!to) return receive_bad(nullptr);
+    if (!to) return Placing::receive_bad;
     length = std::min({length, sources[i].length - skip, local::kSliceBytes, inbound_.length - inbound_.offset});
-    if (!fetch(request, sources[i], skip, to, length, verdict)) return false;
-    inbound_.offset += length;
-    return true;
+    const Placing fetched = fetch(request, sources[i], skip, to, length, verdict);
+    if (fetched == Placing::done) inbound_.offset += length;
+    return fetched;
   }
-  // A list that is shorter than it says.
-  local::decide(verdict, CompletionStatus::local_length_error, Reason::message_too_long, "its SGEs end early");
-  return false;
+  local::decide(verdict, CompletionStatus::local_length_error, Reason::message_too_long,
+                "the list of its SGEs is shorter than it says");
+  return Placing::source_bad;
 }
 
-bool Responder::fetch(const Request& request, const Sge& source, uint64_t skip, uint8_t* to, uint64_t length,
-                      Verdict& verdict) {
+Responder::Placing Responder::receive_gone(const void* address, Verdict& verdict) {
+  local::decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
+                "there is no memory at {}", address);
+  return Placing::receive_bad;
+}
+
+Responder::Placing Responder::fetch(const Request& request, const Sge& source, uint64_t skip, uint8_t* to,
+                                    uint64_t length, Verdict& verdict) {
   constexpr auto kStatus = CompletionStatus::local_protection_error;
   local::Peer& from = request.from();
   local::RegionFields region;
@@ -375,51 +426,42 @@ bool Responder::fetch(const Request& request, const Sge& source, uint64_t skip, 
       !local::contains(region.iova, region.length, source.address, source.length)) {
     local::decide(verdict, kStatus, Reason::local_key_unknown, "lkey {:#x} does not cover its SGE any more",
                   source.lkey.value);
-    return false;
+    return Placing::source_bad;
   }
   const uint64_t into_region = source.address - region.iova + skip;
-  const auto from_gone = [&] {
+  const std::shared_ptr<const local::PeerMapping> mapping =
+      from.is_self() || region.kind == local::RegionKind::null ? nullptr : from.mapping(region);
+  const uint8_t* const data = region.kind == local::RegionKind::null ? local::null_source()
+                              : mapping                              ? mapping->data() + into_region
+                              : from.is_self() ? reinterpret_cast<const uint8_t*>(region.address + into_region)
+                                               : nullptr;
+  const auto source_gone = [&] {
     local::decide(verdict, kStatus, Reason::local_memory_gone, "there is no memory behind lkey {:#x}",
                   source.lkey.value);
-    return false;
+    return Placing::source_bad;
   };
-  if (region.kind == local::RegionKind::null) {
+  if (data) {
     CopyFault fault;
-    if (guarded_copy(to, local::null_source(), length, &fault)) return true;
-    verdict.status = kStatus;
-    verdict.reason = Reason::remote_receive_bad;
-    return false;
-  }
-  const std::shared_ptr<const local::PeerMapping> mapping = from.is_self() ? nullptr : from.mapping(region);
-  if (from.is_self() || mapping) {
-    const uint8_t* const data =
-        mapping ? mapping->data() + into_region : reinterpret_cast<const uint8_t*>(region.address + into_region);
-    CopyFault fault;
-    if (guarded_copy(to, data, length, &fault)) return true;
+    if (guarded_copy(to, data, length, &fault)) return Placing::done;
     const auto* where = static_cast<const uint8_t*>(fault.address);
-    if (where >= data && where < data + length) return from_gone();
-    verdict.status = kStatus;
-    verdict.reason = Reason::remote_receive_bad;
-    return false;
+    return where >= to && where < to + length ? receive_gone(where, verdict) : source_gone();
   }
   const iovec piece{to, length};
   const bool last = inbound_.offset + length == inbound_.length;
   switch (from.memory().read({&piece, 1}, region.address + into_region, length, last).result) {
     case local::ProcessMemory::Result::done:
-      return true;
+      return Placing::done;
     case local::ProcessMemory::Result::local_fault:
-      verdict.status = kStatus;
-      verdict.reason = Reason::remote_receive_bad;
-      return false;
+      return receive_gone(to, verdict);
     case local::ProcessMemory::Result::forbidden:
       local::decide(verdict, CompletionStatus::remote_operation_error, Reason::memory_forbidden,
                     "the kernel forbids process_vm access to process {}", from.pid());
-      return false;
+      return Placing::source_bad;
     case local::ProcessMemory::Result::remote_fault:
     case local::ProcessMemory::Result::dead:
       break;
   }
-  return from_gone();
+  return source_gone();
 }
 
 // ---- atomics of memory that only this process can reach ----

@@ -26,14 +26,17 @@ class Responder {
  public:
   explicit Responder(QueuePairCore& core);
 
-  // EINVAL: too many SGEs. ENOMEM: the queue is full. `flushes`: the queue pair is in ERR and has to flush it.
-  Status post(const ReceiveWork& work, bool& flushes);
+  // EINVAL: in RESET, too many SGEs, or the receives are of a shared queue. ENOMEM: the queue is full. In ERR it is
+  // flushed at once.
+  Status post(const ReceiveWork& work);
 
   // The answer, or nothing while there is more to do: the same request comes again.
   std::optional<local::ReplyFields> serve(const local::Request& request, Fatality& fatality);
 
   // After the state became ERR: what is posted is flushed.
   void flush();
+  // The shared queue is going: what a message has taken from it goes with it.
+  void forget(const SharedReceiveQueue& shared);
   // Sets the state and forgets what was posted, together for those who post. Calls `purge` between.
   template <class Purge>
   void clear(Purge&& purge);
@@ -46,7 +49,10 @@ class Responder {
   // A message that has begun.
   struct Inbound {
     bool active = false;
-    uint64_t position = 0;  // the request's
+    // The request it serves; a receive that the last one could not use waits for the next.
+    Incarnation from{};
+    uint64_t position = kNone;
+    static constexpr uint64_t kNone = ~uint64_t{0};
     TakenReceive receive;
     PdId pd;
     SharedReceiveQueue* shared = nullptr;
@@ -57,38 +63,50 @@ class Responder {
   Reply serve_message(const local::Request& request, Fatality& fatality);
   Reply serve_datagram(const local::Request& request, Fatality& fatality);
   Reply serve_atomic(const local::Request& request, Fatality& fatality);
+  bool is_begun(const local::Request& request) const;
   // Takes a receive for it; the answer when that ends it already.
   Reply begin(const local::Request& request, Fatality& fatality);
   Reply end(const local::Request& request, Fatality& fatality);
   bool is_from_peer(const local::Request& request) const;
+  // Whether its sender has been reset since it was posted.
+  bool is_stale(const local::Request& request) const;
   // Whether the sender still meant it when its last byte was fetched.
   bool is_still_meant(const local::Request& request) const;
   SharedReceiveQueue* shared_queue_for(const local::Request& request) const;
   bool take_receive(SharedReceiveQueue* shared);
-  // Puts the next slice in place; false and the verdict when it cannot.
-  bool place(const local::Request& request, local::Verdict& verdict);
-  bool fetch(const local::Request& request, const Sge& source, uint64_t skip, uint8_t* to, uint64_t length,
-             local::Verdict& verdict);
+  // What became of a slice, and whose error it is: the verdict's.
+  enum class Placing { done, receive_bad, source_bad };
+  Placing place(const local::Request& request, local::Verdict& verdict);
+  Placing place_from_lane(const local::Request& request, local::Verdict& verdict);
+  Placing place_from_sender(const local::Request& request, local::Verdict& verdict);
+  Placing fetch(const local::Request& request, const Sge& source, uint64_t skip, uint8_t* to, uint64_t length,
+                local::Verdict& verdict);
+  static Placing receive_gone(const void* address, local::Verdict& verdict);
   // Where byte `offset` of the receive is, and how many from there on lie together.
   uint8_t* receive_address(uint64_t offset, uint64_t& length, local::Verdict& verdict) const;
   bool check_receive(uint64_t length, local::Verdict& verdict) const;
   // The receive that was taken is done with.
   void complete(const local::Request& request, CompletionStatus status, Reason reason);
+  // With receive_mutex_ held.
+  void flush_posted();
   void complete_flushed(uint64_t work_id);
+  Reply refuse_long(const local::Request& request, Fatality& fatality);
   Reply refuse(const local::Request& request, const local::Verdict& own, CompletionStatus remote, Reason remote_reason);
   Reply drop(const local::Request& request, Reason reason);
   void note_first_message();
+  // With receive_mutex_ held.
   void publish_receives();
 
   QueuePairCore& core_;
   const uint32_t receive_count_;  // where the own queue's are counted
   uint32_t stream_ = 0;
-  uint32_t expected_ = 0;
+  std::optional<uint32_t> expected_;  // the number of the stream's next message
   bool established_ = false;
   Inbound inbound_;
 
   std::mutex receive_mutex_;
   ReceiveQueue receives_;
+  uint64_t counted_before_;  // receives of the time before the last reset
 };
 
 template <class Purge>
@@ -96,9 +114,12 @@ void Responder::clear(Purge&& purge) {
   std::lock_guard lock(receive_mutex_);
   core_.state.store(QueuePairState::reset, std::memory_order_release);  // pairs with QueuePair::state()
   purge();
+  // The count goes on, so that a peer which did not notice knows the new ones for new.
+  counted_before_ += receives_.posted();
   receives_.clear();
   publish_receives();
-  stream_ = expected_ = 0;
+  stream_ = 0;
+  expected_.reset();
   established_ = false;
   inbound_ = {};
 }

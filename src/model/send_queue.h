@@ -60,7 +60,15 @@ class SendQueue {
   const SendWork& head() const { return works_[executed_ % requests_]; }
   // The oldest request that was not issued; only when has_next().
   const SendWork& next() const { return works_[issued_ % requests_]; }
-  void issue() { ++issued_; }
+  void issue() {
+    begin();
+    ++issued_;
+  }
+  // That one is being tried. What has begun is finished also while the queue is drained.
+  void begin() { begun_ = std::max(begun_, issued_ + 1); }
+  bool next_has_begun() const { return issued_ < begun_; }
+  // Whether one that has begun is not done with.
+  bool is_amid_request() const { return executed_ < begun_; }
   // Those in flight are to be issued anew.
   void withdraw() { issued_ = executed_; }
   // The head is done with, whether it was issued or not.
@@ -75,7 +83,7 @@ class SendQueue {
 
   // As if nothing had ever been posted.
   void clear() {
-    posted_ = issued_ = executed_ = 0;
+    posted_ = issued_ = executed_ = begun_ = 0;
     retired_.store(0, std::memory_order_relaxed);
   }
 
@@ -89,6 +97,7 @@ class SendQueue {
   uint64_t posted_ = 0;
   uint64_t issued_ = 0;
   uint64_t executed_ = 0;
+  uint64_t begun_ = 0;
   std::atomic<uint64_t> retired_{0};
 };
 

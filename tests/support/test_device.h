@@ -112,6 +112,8 @@ inline model::QueuePairAttributes good_attributes(Qpn destination) {
   return attributes;
 }
 inline constexpr Duration kPatience = Duration::nanoseconds(2 * 4096 * 1024);
+// While nobody knows whose the destination is.
+inline constexpr Duration kPatienceWithStrangers = Duration::nanoseconds(1'000'000'000 + kPatience.ns);
 
 inline Status modify(model::QueuePair& queue_pair, QueuePairState state, model::QueuePairAttributes attributes = {},
                      uint32_t mask = 0) {
