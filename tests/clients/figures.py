@@ -30,7 +30,7 @@ class MemcpyCeiling:
 def problems_of(output, ceiling=None, directions=1, no_peak=False):
     """What is wrong with the tables of a side's output, one line for each impossible figure.
 
-    `ceiling`: for bandwidths; `directions`: how many processes copy at a time; `no_peak`: perftest kept no
+    `ceiling`: for bandwidths, unless they say nothing of what arrived; `directions`: how many processes copy at a time; `no_peak`: perftest kept no
     times of single messages, as in a run of -D, and reports 0 for the fastest.
     """
     problems = []
@@ -43,7 +43,7 @@ def problems_of(output, ceiling=None, directions=1, no_peak=False):
             if not (0 < value < float("inf")) and not (value == 0 and name in zero_is_right):
                 problems.append(f"{size:.0f} bytes: {name} is {value}")
         for name, speed in row.bandwidths().items():
-            limit = ceiling.of(size) * directions * MARGIN
+            limit = ceiling.of(size) * directions * MARGIN if ceiling else float("inf")
             if speed > limit:
                 problems.append(f"{size:.0f} bytes: {name} is {speed:.4g} bytes/s, and memcpy would allow {limit:.4g}")
     return problems
