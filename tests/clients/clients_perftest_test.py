@@ -15,18 +15,18 @@ class Messages(perftest_case.PerftestCase):
 
 class Atomics(perftest_case.PerftestCase):
     variants, interface = ATOMICS, POST_SEND
-    kinds = ("options", "sleeping")
+    default_kinds = ("options", "sleeping")
 
 
 class WorkRequestCalls(perftest_case.PerftestCase):
     """ibv_wr_start and what follows it."""
     variants, interface = ONE_SIDED + MESSAGES + ATOMICS, WORK_REQUEST_CALLS
     all_sizes = False
-    kinds = ("options",)
+    default_kinds = ("options",)
 
 
 class OldOnRequest(perftest_case.PerftestCase):
-    """--use_old_post_send on a device that has both interfaces."""
+    """--use_old_post_send on a device that has both interfaces: an option, hence without the others."""
     variants, interface = ONE_SIDED + MESSAGES + ATOMICS, OLD_ON_REQUEST
     all_variants = all_sizes = False
     kinds = ()

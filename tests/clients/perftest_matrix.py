@@ -83,8 +83,8 @@ CONNECTX_5 = {"VERBATIM_VENDOR_PART_ID": "4119"}
 WORK_REQUEST_CALLS = Interface((), CONNECTX_5, CONNECTX_5, " ibv_wr* API     : ON")
 OLD_ON_REQUEST = Interface(("--use_old_post_send",), CONNECTX_5, CONNECTX_5, " ibv_wr* API     : OFF")
 
-# All sizes at the default number of messages move 80 GB.
-ALL = Option(("-a",), ("-a",) if TEST_ALL else ("-a", "-n", "200"), all_sizes=True)
+# All sizes at the default number of messages would move 80 GB.
+ALL = Option(("-a",), ("-a", "-n", "1000" if TEST_ALL else "200"), all_sizes=True)
 MAPPED = Option(("--mmap",), ("--mmap",))
 NONE = Option()
 
