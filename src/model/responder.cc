@@ -487,8 +487,9 @@ Responder::Reply Responder::serve_atomic(const Request& request, Fatality& fatal
     return refuse_request(CompletionStatus::remote_invalid_request, Reason::remote_unaligned_atomic,
                           Fatality::request_error);
   local::Adapter& adapter = core_.device.adapter();
+  // Names the entry: who takes a window away waits for what goes through it, whoever executes it.
   const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
-                                         {core_.qpn, local::TouchTarget::kNoRegion},
+                                         {core_.qpn, adapter.view().entry_index(work.rkey)},
                                          adapter.view().revokes_by_membarrier());
   // An XRC request acts in the domain of the shared receive queue that it names.
   const SharedReceiveQueue* const shared = core_.is(QueuePairType::xrc_receive) ? shared_queue_for(request) : nullptr;

@@ -228,6 +228,19 @@ TEST_F(ResponderToAtomics, AreExecutedInOrderWithMessages) {
   EXPECT_EQ(before, 5u);
 }
 
+// Who takes a window away waits for what goes through it (local/revocation.h): the record, which still names what was
+// touched last, must have named the entry of its key.
+TEST_F(ResponderToAtomics, AreSeenByWhoTakesTheirWindowAway) {
+  bring_both();
+  ASSERT_TRUE(a.post(fetch_add(1, 5)).ok());
+  settle();
+  ASSERT_THAT(outcomes(at_a), ElementsAre(Outcome{1, success}));
+  const local::SegmentView& view = b.side.process.adapter().view();
+  const uint64_t touched = uint64_t{b.qp->qpn().value} << 32 | view.entry_index(b.region->key());
+  const std::span records(view.touch_records(), local::kTouchRecords);
+  EXPECT_TRUE(std::ranges::any_of(records, [&](const local::TouchRecord& record) { return record.target == touched; }));
+}
+
 TEST_F(ResponderToAtomics, AreRefusedAsTheTableSays) {
   const auto refused = [&](QueuePairAttributes theirs, SendWork work) {
     remake(a, QueuePairType::rc);

@@ -1,11 +1,7 @@
 // Nothing lands after a call that takes rights away has returned: ibv_dereg_mr, ibv_rereg_mr, ibv_destroy_qp,
 // ibv_modify_qp to ERR, to RESET, or to fewer access flags. Many writers are at it all the time, here and in another
 // process.
-#include <atomic>
-#include <random>
-#include <thread>
-
-#include "conformance/support/pair.h"
+#include "conformance/support/written_memory.h"
 
 namespace verbatim::conformance {
 namespace {
@@ -20,37 +16,20 @@ std::string name(Taking taking) {
 using Parameters = std::tuple<Setting, MemoryKind, Taking>;
 
 std::string parameters_name(const testing::TestParamInfo<Parameters>& info) {
-  return std::string(is_other_process(std::get<0>(info.param)) ? "WritersElsewhere" : "WritersHere") +
-         (std::get<1>(info.param) == MemoryKind::file ? "File" : "Anonymous") + name(std::get<2>(info.param));
+  return writing_name(std::get<0>(info.param), std::get<1>(info.param)) + name(std::get<2>(info.param));
 }
 
 // The owner of the memory is this process; the writers are what it defends itself against.
-class Revocation : public testing::TestWithParam<Parameters> {
+class Revocation : public WrittenMemory, public testing::WithParamInterface<Parameters> {
  protected:
-  static constexpr uint32_t kWriters = 4;
-  // More than one slice, so that a message is cut in the middle too.
-  static constexpr uint32_t kLength = 200'000;
-
-  void SetUp() override {
-    writers_ = Responder::start(std::get<0>(GetParam()));
-    writers_->register_memory(kLength);
-    side_.emplace();
-    memory_.emplace(std::get<1>(GetParam()), kLength);
-  }
+  Revocation() { set_up(std::get<0>(GetParam()), std::get<1>(GetParam())); }
 
   // Everything is connected, the writers write, and some of it has arrived.
   void begin() {
-    fill(memory_->bytes(), kBefore);
     region_ = side_->register_memory(*memory_);
-    for (uint32_t i = 0; i < kWriters; ++i) {
-      const Address writer = writers_->create_queue_pair();
-      queue_pairs_.push_back(side_->create_queue_pair());
-      ASSERT_EQ(connect(queue_pairs_.back().get(), writer), 0);
-      ASSERT_EQ(writers_->connect(i, side_->address_of(queue_pairs_.back().get())), 0);
-    }
-    writers_->begin_writing({memory_->address(), region_->rkey}, kLength);
-    ASSERT_TRUE(something_arrives());
-    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 500));
+    connect_writers();
+    for (uint32_t i = 0; i < kWriters; ++i) begin_writing(i, region_->rkey);
+    let_them_write();
   }
 
   // After it the writers have no right any more.
@@ -78,52 +57,18 @@ class Revocation : public testing::TestWithParam<Parameters> {
   }
 
   void end() {
-    writers_->end_writing();
-    queue_pairs_.clear();
+    end_writing();
     region_.reset();
-    while (side_->poll({})) {
-    }
-    while (std::optional<ibv_async_event> event = side_->next_event({})) ibv_ack_async_event(&*event);
-  }
-
-  // The memory is the owner's alone from here on: what it writes stays.
-  void expect_untouched() {
-    constexpr uint64_t kOwners = 77;
-    fill(memory_->bytes(), kOwners);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
-    do ASSERT_EQ(first_difference(memory_->bytes(), kOwners), std::nullopt) << "a peer wrote after its right had gone";
-    while (std::chrono::steady_clock::now() < until);
   }
 
  private:
-  static constexpr uint64_t kBefore = 76;
-
   template <class Change>
   void for_each(Change&& change) {
     for (const QpHandle& qp : queue_pairs_) EXPECT_EQ(change(qp.get()), 0);
   }
 
-  bool something_arrives() {
-    const auto deadline = std::chrono::steady_clock::now() + kSoon;
-    std::vector<uint8_t> expected(64);
-    fill(expected, kBefore);
-    while (std::chrono::steady_clock::now() < deadline) {
-      for (uint32_t i = 0; i < expected.size(); ++i) {
-        const std::atomic_ref<uint8_t> byte(memory_->data()[i]);
-        if (byte.load(std::memory_order_relaxed) != expected[i]) return true;
-      }
-      std::this_thread::yield();
-    }
-    return false;
-  }
-
-  std::mt19937 random_{42};
-  std::unique_ptr<Responder> writers_;
-  std::optional<Side> side_;
-  std::optional<Memory> memory_;
   const Memory other_memory_{MemoryKind::anonymous, 4096};
   MrHandle region_;
-  std::vector<QpHandle> queue_pairs_;
 };
 INSTANTIATE_TEST_SUITE_P(Each, Revocation,
                          testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous),

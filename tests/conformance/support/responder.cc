@@ -120,8 +120,24 @@ std::optional<ibv_wc> Responder::poll(std::chrono::milliseconds patience) {
   return reply.found ? std::optional(reply.completion) : std::nullopt;
 }
 
-void Responder::begin_writing(const RemoteMemory& there, uint64_t length) {
-  ask({.act = Act::begin_writing, .remote_address = there.address, .rkey = there.rkey, .length = length});
+int Responder::post_send(uint32_t index, const FarRequest& request) {
+  return ask({.act = Act::post_send,
+              .queue_pair = index,
+              .remote_address = request.remote_address,
+              .rkey = request.rkey,
+              .id = request.id,
+              .pieces = {request.piece},
+              .opcode = request.opcode,
+              .immediate = request.immediate})
+      .error;
+}
+
+void Responder::begin_writing(uint32_t index, const RemoteMemory& there, uint64_t length) {
+  ask({.act = Act::begin_writing,
+       .queue_pair = index,
+       .remote_address = there.address,
+       .rkey = there.rkey,
+       .length = length});
 }
 
 void Responder::end_writing() { ask({.act = Act::end_writing}); }

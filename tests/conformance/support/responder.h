@@ -28,6 +28,16 @@ struct Piece {
 };
 inline constexpr size_t kReceivePieces = 2;
 
+// A send work request of a responder's own, with one piece of its memory at most.
+struct FarRequest {
+  uint64_t id = 0;
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
+  Piece piece;  // none when its length is 0
+  uint64_t remote_address = 0;
+  uint32_t rkey = 0;
+  uint32_t immediate = 0;  // as it lies in memory, or the key to invalidate
+};
+
 // What may be wanted of a responder. Sent as it is between two processes of one program.
 struct Command {
   enum class Act : uint32_t {
@@ -45,6 +55,7 @@ struct Command {
     compare,
     await_change,
     read_byte,
+    post_send,
     begin_writing,
     end_writing,
     stop,
@@ -69,6 +80,8 @@ struct Command {
   ibv_qp_attr attributes{};
   uint64_t id = 0;
   Piece pieces[kReceivePieces];
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
+  uint32_t immediate = 0;  // as it lies in memory
   ibv_qp_type type = IBV_QPT_RC;
   bool shared = false;
 };
@@ -145,9 +158,11 @@ class Responder {
   // Of at most kReceivePieces of its memory. `index` does not matter when that queue pair's queue is shared.
   int post_receive(uint32_t index, uint64_t id, const std::vector<Piece>& pieces);
   std::optional<ibv_wc> poll(std::chrono::milliseconds patience = kSoon);
-  // A thread for each queue pair WRITEs the first `length` bytes of its memory there, again and again, even when it is
-  // refused. The end of it destroys the queue pairs.
-  void begin_writing(const RemoteMemory& there, uint64_t length);
+  // The errno; waits for room.
+  int post_send(uint32_t index, const FarRequest& request);
+  // A thread of that queue pair WRITEs the first `length` bytes of its memory there, again and again, even when it is
+  // refused. The end of it destroys all queue pairs.
+  void begin_writing(uint32_t index, const RemoteMemory& there, uint64_t length);
   void end_writing();
   // Acknowledged.
   std::optional<Event> next_event(std::chrono::milliseconds patience = kSoon);

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <thread>
 
+#include "conformance/support/pair.h"
+
 namespace verbatim::conformance {
 
 using Act = Command::Act;
@@ -23,6 +25,8 @@ Reply ResponderState::execute(const Command& command) {
       return post_receives(command);
     case Act::post_receive:
       return post_receive(command);
+    case Act::post_send:
+      return post_send(command);
     case Act::next_event:
       return next_event(command);
     case Act::compare:
@@ -109,6 +113,20 @@ Reply ResponderState::post_receive(const Command& command) const {
   return {.error = qp->srq ? ibv_post_srq_recv(qp->srq, &request, &bad) : ibv_post_recv(qp, &request, &bad)};
 }
 
+Reply ResponderState::post_send(const Command& command) const {
+  Request request{.id = command.id,
+                  .opcode = command.opcode,
+                  .remote_address = command.remote_address,
+                  .rkey = command.rkey,
+                  .immediate = command.immediate};
+  const Piece& piece = command.pieces[0];
+  if (piece.length) request.sges = {{memory_->address(piece.offset), piece.length, region_->lkey}};
+  Posted posted;
+  do posted = post(queue_pairs_[command.queue_pair].get(), {request});
+  while (posted.error == ENOMEM && (std::this_thread::yield(), true));
+  return {.error = posted.error};
+}
+
 Reply ResponderState::next_event(const Command& command) {
   std::optional<ibv_async_event> event = side_.next_event(command.patience);
   if (!event) return {};
@@ -133,7 +151,7 @@ void ResponderState::begin_writing(const Command& command) {
       EXPECT_GE(ibv_poll_cq(side_.cq(), 4, completions), 0);
     }
   };
-  for (const QpHandle& qp : queue_pairs_) writers_.emplace_back(write, qp.get());
+  writers_.emplace_back(write, queue_pairs_[command.queue_pair].get());
 }
 
 void ResponderState::end_writing() {

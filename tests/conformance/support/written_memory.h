@@ -1,0 +1,47 @@
+// Memory of this process that writers write into all the time: threads of this process or of another one, each through
+// a queue pair of its own. The fixture of what happens when their rights are taken away in the middle of it.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "conformance/support/pair.h"
+
+namespace verbatim::conformance {
+
+class WrittenMemory : public testing::Test {
+ protected:
+  static constexpr uint32_t kWriters = 4;
+  // More than one slice, so that a message is cut in the middle too.
+  static constexpr uint32_t kLength = 200'000;
+
+  // `writers`: in this process or in another; the kind that it names is that of their memory.
+  void set_up(Setting writers, MemoryKind memory);
+
+  // Fills the memory and connects a queue pair to each writer, which writes nothing yet.
+  void connect_writers();
+  // From here on writer `index` WRITEs all of the memory by that key, again and again, even when it is refused.
+  void begin_writing(uint32_t index, uint32_t rkey);
+  // Returns a random moment after some of it has arrived.
+  void let_them_write();
+  // That the memory is the owner's alone: what it writes stays.
+  void expect_untouched();
+  // Nobody writes any more, the queue pairs are gone, and nothing is left of them in the CQ and among the events.
+  void end_writing();
+
+  std::optional<Side> side_;
+  std::optional<Memory> memory_;
+  std::unique_ptr<Responder> writers_;
+  std::vector<QpHandle> queue_pairs_;
+
+ private:
+  bool something_arrives() const;
+
+  std::mt19937 random_{42};
+};
+
+// "WritersElsewhereFile": where they are and what they write into.
+std::string writing_name(Setting writers, MemoryKind memory);
+
+}  // namespace verbatim::conformance
