@@ -2,12 +2,10 @@
 #include <cerrno>
 #include <vector>
 
-#include "conformance/support/pair.h"
+#include "conformance/support/window.h"
 
 namespace verbatim::conformance {
 namespace {
-
-using MwHandle = std::unique_ptr<ibv_mw, Release<ibv_dealloc_mw>>;
 
 class MemoryWindow : public testing::Test {
  protected:

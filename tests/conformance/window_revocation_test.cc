@@ -1,12 +1,11 @@
 // Nothing lands through a memory window after its rights have gone: when ibv_dealloc_mw has returned, when the request
 // that binds a type 1 window anew or invalidates one of type 2 has completed, or when the message of the peer that
 // invalidates it has been received. Many writers are at it all the time, here and in another process.
+#include "conformance/support/window.h"
 #include "conformance/support/written_memory.h"
 
 namespace verbatim::conformance {
 namespace {
-
-using MwHandle = std::unique_ptr<ibv_mw, Release<ibv_dealloc_mw>>;
 
 enum class Taking { deallocate_type_1, deallocate_type_2, rebind, invalidate, invalidated_by_peer };
 
@@ -49,19 +48,12 @@ class WindowRevocation : public WrittenMemory, public testing::WithParamInterfac
       case Taking::rebind: {
         // The same range; only the key is another.
         const uint32_t before = windows_[0]->rkey;
-        const QpHandle own = side_->create_queue_pair();
-        ASSERT_EQ(connect(own.get(), side_->address_of(own.get())), 0);
-        bind(own.get(), windows_[0].get());
+        bind_window_anew(*side_, windows_[0].get(), range());
         EXPECT_NE(windows_[0]->rkey, before);
         return;
       }
       case Taking::invalidate:
-        for (uint32_t i = 0; i < kWriters; ++i) {
-          EXPECT_EQ(
-              post(queue_pairs_[i].get(), {{.id = i, .opcode = IBV_WR_LOCAL_INV, .immediate = windows_[i]->rkey}}),
-              kAllPosted);
-          expect_completion(IBV_WC_LOCAL_INV);
-        }
+        for (uint32_t i = 0; i < kWriters; ++i) invalidate_window(*side_, queue_pairs_[i].get(), windows_[i].get());
         return;
       case Taking::invalidated_by_peer:
         for (uint32_t i = 0; i < kWriters; ++i) {
@@ -70,7 +62,12 @@ class WindowRevocation : public WrittenMemory, public testing::WithParamInterfac
           ASSERT_EQ(ibv_post_recv(queue_pairs_[i].get(), &receive, &bad), 0);
           EXPECT_EQ(writers_->post_send(i, {.opcode = IBV_WR_SEND_WITH_INV, .immediate = windows_[i]->rkey}), 0);
         }
-        for (uint32_t i = 0; i < kWriters; ++i) expect_completion(IBV_WC_RECV);
+        for (uint32_t i = 0; i < kWriters; ++i) {
+          const std::optional<ibv_wc> received = side_->poll();
+          ASSERT_TRUE(received);
+          EXPECT_EQ(received->status, IBV_WC_SUCCESS) << ibv_wc_status_str(received->status);
+          EXPECT_TRUE(received->wc_flags & IBV_WC_WITH_INV);
+        }
         return;
     }
   }
@@ -86,33 +83,14 @@ class WindowRevocation : public WrittenMemory, public testing::WithParamInterfac
     return taking() == Taking::deallocate_type_1 || taking() == Taking::rebind ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2;
   }
 
+  ibv_mw_bind_info range() const {
+    return {
+        .mr = region_.get(), .addr = memory_->address(), .length = kLength, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  }
   void bind_another(ibv_qp* qp) {
     windows_.emplace_back(ibv_alloc_mw(side_->pd(), type()));
     ASSERT_TRUE(windows_.back()) << strerror(errno);
-    bind(qp, windows_.back().get());
-  }
-
-  void bind(ibv_qp* qp, ibv_mw* window) {
-    const ibv_mw_bind_info range{
-        .mr = region_.get(), .addr = memory_->address(), .length = kLength, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    if (type() == IBV_MW_TYPE_1) {
-      ibv_mw_bind request{.send_flags = IBV_SEND_SIGNALED, .bind_info = range};
-      ASSERT_EQ(ibv_bind_mw(qp, window, &request), 0);
-    } else {
-      ibv_send_wr request{.opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
-      request.bind_mw = {.mw = window, .rkey = ibv_inc_rkey(window->rkey), .bind_info = range};
-      ibv_send_wr* bad = nullptr;
-      ASSERT_EQ(ibv_post_send(qp, &request, &bad), 0);
-      window->rkey = request.bind_mw.rkey;
-    }
-    expect_completion(IBV_WC_BIND_MW);
-  }
-
-  void expect_completion(ibv_wc_opcode opcode) {
-    const std::optional<ibv_wc> completion = side_->poll();
-    ASSERT_TRUE(completion);
-    EXPECT_EQ(completion->status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion->status);
-    EXPECT_EQ(completion->opcode, opcode);
+    bind_window(*side_, qp, windows_.back().get(), range());
   }
 
   MrHandle region_;
