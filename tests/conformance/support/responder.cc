@@ -132,6 +132,16 @@ int Responder::post_send(uint32_t index, const FarRequest& request) {
       .error;
 }
 
+int Responder::add_remotely(uint32_t index, ibv_wr_opcode opcode, const RemoteMemory& there, uint32_t count) {
+  return ask({.act = Act::add_remotely,
+              .queue_pair = index,
+              .count = count,
+              .remote_address = there.address,
+              .rkey = there.rkey,
+              .opcode = opcode})
+      .error;
+}
+
 void Responder::begin_writing(uint32_t index, const RemoteMemory& there, uint64_t length) {
   ask({.act = Act::begin_writing,
        .queue_pair = index,

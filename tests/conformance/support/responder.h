@@ -56,6 +56,7 @@ struct Command {
     await_change,
     read_byte,
     post_send,
+    add_remotely,
     begin_writing,
     end_writing,
     stop,
@@ -160,6 +161,9 @@ class Responder {
   std::optional<ibv_wc> poll(std::chrono::milliseconds patience = kSoon);
   // The errno; waits for room.
   int post_send(uint32_t index, const FarRequest& request);
+  // Adds 1 `count` times to the eight bytes there, by FETCH_ADD or by as many CMP_SWAP as it takes, into the first
+  // bytes of its memory, one at a time. The errno; EIO when a request fails.
+  int add_remotely(uint32_t index, ibv_wr_opcode opcode, const RemoteMemory& there, uint32_t count);
   // A thread of that queue pair WRITEs the first `length` bytes of its memory there, again and again, even when it is
   // refused. The end of it destroys all queue pairs.
   void begin_writing(uint32_t index, const RemoteMemory& there, uint64_t length);

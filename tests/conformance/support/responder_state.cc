@@ -27,6 +27,8 @@ Reply ResponderState::execute(const Command& command) {
       return post_receive(command);
     case Act::post_send:
       return post_send(command);
+    case Act::add_remotely:
+      return add_remotely(command);
     case Act::next_event:
       return next_event(command);
     case Act::compare:
@@ -125,6 +127,28 @@ Reply ResponderState::post_send(const Command& command) const {
   do posted = post(queue_pairs_[command.queue_pair].get(), {request});
   while (posted.error == ENOMEM && (std::this_thread::yield(), true));
   return {.error = posted.error};
+}
+
+Reply ResponderState::add_remotely(const Command& command) const {
+  const bool swaps = command.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+  Request request{.opcode = command.opcode,
+                  .sges = {{memory_->address(), sizeof(uint64_t), region_->lkey}},
+                  .remote_address = command.remote_address,
+                  .rkey = command.rkey};
+  uint64_t seen = 0;
+  for (uint32_t added = 0; added < command.count;) {
+    request.compare_add = swaps ? seen : 1;
+    request.swap = seen + 1;
+    if (const Posted posted = post(queue_pairs_[command.queue_pair].get(), {request}); posted.error)
+      return {.error = posted.error};
+    const std::optional<ibv_wc> completion = side_.poll();
+    if (!completion || completion->status != IBV_WC_SUCCESS) return {.error = EIO};
+    uint64_t before;
+    std::memcpy(&before, memory_->data(), sizeof before);
+    if (!swaps || before == seen) ++added;
+    seen = before;
+  }
+  return {};
 }
 
 Reply ResponderState::next_event(const Command& command) {

@@ -19,6 +19,7 @@ class ResponderState {
   Reply post_receives(const Command& command);
   Reply post_receive(const Command& command) const;
   Reply post_send(const Command& command) const;
+  Reply add_remotely(const Command& command) const;
   Reply next_event(const Command& command);
   void begin_writing(const Command& command);
   void end_writing();
