@@ -1,7 +1,9 @@
 #include "agent/client.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,26 +61,30 @@ Status AgentClient::start() {
   return connect();
 }
 
-void AgentClient::introduce(Slot slot) {
+Status AgentClient::introduce(Slot slot) {
   const std::lock_guard lock(mutex_);
   const auto& own = description_.slots;
-  if (std::find(own.begin(), own.end(), slot) != own.end() || is_known(slot)) return;
+  if (std::find(own.begin(), own.end(), slot) != own.end() || is_known(slot)) return Status::success();
+  if (const Status room = set_aside(); !room.ok()) return room;
   const bool is_new = wishes_.insert(slot).second;
   if (socket_.valid()) {
     if (is_new) request(Introduce{slot.value});
   } else if (started_) {
     connect_or_report();  // repeats every wish
   }
+  return Status::success();
 }
 
-void AgentClient::introduce_everyone() {
+Status AgentClient::introduce_everyone() {
   const std::lock_guard lock(mutex_);
+  if (const Status room = set_aside(); !room.ok()) return room;
   const bool is_new = !std::exchange(wishes_everyone_, true);
   if (socket_.valid()) {
     if (is_new) request(IntroduceEveryone{});
   } else if (started_) {
     connect_or_report();  // repeats every wish
   }
+  return Status::success();
 }
 
 void AgentClient::add_slot(Slot slot) {
@@ -102,6 +108,7 @@ Status AgentClient::connect() {
   if (socket_.valid()) return Status::success();
   refused_ = true;  // until the attempt has succeeded
   if (!attached_) return {EMFILE};
+  if (const Status room = set_aside(); !room.ok()) return room;
   Result<FileDescriptor> socket = reach_agent();
   if (!socket.ok()) return socket.status();
   const Status added = poll_.add(socket.value().get(), EPOLLIN, kSocketTag);
@@ -178,13 +185,32 @@ std::optional<AgentClient::Event> AgentClient::next_event() {
   return event;
 }
 
+Status AgentClient::set_aside() {
+  while (set_aside_.size() < kMaxDescriptors) {
+    FileDescriptor one(::fcntl(wake_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!one.valid()) return {errno};
+    set_aside_.push_back(std::move(one));
+  }
+  return Status::success();
+}
+
+Result<Packet> AgentClient::next_packet() {
+  // Mostly there is none, and then nothing is given up.
+  char byte;
+  if (::recv(socket_.get(), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN) return Status{EAGAIN};
+  set_aside_.clear();
+  Result<Packet> packet = receive_packet(socket_.get());
+  [[maybe_unused]] const Status for_the_next = set_aside();
+  return packet;
+}
+
 // Reads until there is something to deliver, or nothing left to read.
 void AgentClient::fill_ready() {
   uint64_t count;
   [[maybe_unused]] const ssize_t drained = ::read(wake_.get(), &count, sizeof count);
   if (socket_.valid()) flush();
   while (ready_.empty() && socket_.valid()) {
-    Result<Packet> packet = receive_packet(socket_.get());
+    Result<Packet> packet = next_packet();
     if (packet.error() == EAGAIN) return;
     if (packet.ok()) {
       handle(packet.take());

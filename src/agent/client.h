@@ -66,10 +66,13 @@ struct MemberDescription {
 
 class AgentClient {
  public:
+  // Not valid() when there were no descriptors: of no use then.
   AgentClient(AgentIdentity identity, std::string agent_path, MemberDescription description);
   ~AgentClient() = default;
   AgentClient(const AgentClient&) = delete;
   AgentClient& operator=(const AgentClient&) = delete;
+
+  bool valid() const { return attached_; }
 
   // Finds or starts the agent and registers there; nothing to do if that is done. On success everything that later
   // members need of us is in the agent's hands: they can reach us although we never call receive().
@@ -77,9 +80,11 @@ class AgentClient {
   Status start();
 
   // Wants to know the slot's owner. Answered by on_peer() or on_peer_slot(): at once, or when the owner appears.
-  void introduce(Slot slot);
+  // EMFILE, ENFILE: there is no descriptor left for what an introduction brings; nobody was asked.
+  Status introduce(Slot slot);
   // Wants to know every member, those that come later too. Answered by on_peer() for each, and once by on_everyone().
-  void introduce_everyone();
+  // Errors as introduce().
+  Status introduce_everyone();
   // This process has claimed one more slot.
   void add_slot(Slot slot);
 
@@ -121,6 +126,8 @@ class AgentClient {
   void disconnect();
   void hang_up(int error);
   void report(std::string why);
+  Status set_aside();
+  Result<agent::Packet> next_packet();
   void fill_ready();
   void handle(agent::Packet packet);
   void on_message(const agent::Peer& message, std::vector<FileDescriptor>& descriptors);
@@ -139,13 +146,15 @@ class AgentClient {
   const std::string agent_path_;
   const agent::EventPoll poll_;  // holds wake_ and the socket of the moment
   const FileDescriptor wake_;    // readable while there are events that no socket announces
+  bool attached_ = false;        // wake_ is in poll_; const after construction
   std::mutex receiving_;         // held through receive(), events included; taken before mutex_
 
   mutable std::mutex mutex_;  // guards what follows
   MemberDescription description_;
-  bool attached_ = false;  // wake_ is in poll_
   bool started_ = false;
   bool refused_ = false;
+  // Held so that there is room for the descriptors of the next introduction, whatever the program opens meanwhile.
+  std::vector<FileDescriptor> set_aside_;
   FileDescriptor socket_;  // invalid while there is no agent
   agent::OutgoingQueue outgoing_;
   std::map<Incarnation, KnownProcess> peers_;

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "agent/agent_test_support.h"
+#include "support/descriptor_hoard.h"
 
 namespace verbatim {
 namespace {
@@ -19,7 +20,7 @@ class AgentClientTest : public testing::Test {
   static constexpr Slot kOne{11}, kTwo{22}, kThree{33};
 
   static void introduce(Member& asker, Member& owner, Slot slot) {
-    asker.client_.introduce(slot);
+    ASSERT_TRUE(asker.client_.introduce(slot).ok());
     asker.await_peers(1);
     owner.await_slots(1);
   }
@@ -46,10 +47,36 @@ TEST_F(AgentClientTest, BothSidesOfAnIntroductionGetTheOthersMemory) {
   EXPECT_EQ(bob.slots_[0], std::pair(alice.incarnation_, kOne));
 }
 
+// A program may use up its descriptors between asking and being answered, and its peers do not ask it before they come.
+TEST_F(AgentClientTest, OneIntroductionFindsRoomWhereThereAreNoDescriptorsLeft) {
+  AgentThread agent(identity_);
+  Member alice(identity_, kOne), bob(identity_, kTwo);
+  ASSERT_TRUE(alice.client_.start().ok());
+  ASSERT_TRUE(bob.client_.start().ok());
+  {
+    const testing_support::DescriptorHoard hoard;
+    introduce(alice, bob, kTwo);
+    EXPECT_EQ(Member::inode(alice.peers_[0].segment.get()), bob.segment_inode());
+    EXPECT_EQ(alice.client_.introduce(kThree).error, EMFILE) << "there is no room for a second one";
+  }
+  EXPECT_TRUE(alice.client_.introduce(kThree).ok());
+  Member carol(identity_, kThree);
+  ASSERT_TRUE(carol.client_.start().ok());
+  alice.await_peers(2);
+  EXPECT_TRUE(alice.dead_.empty());
+}
+
+TEST_F(AgentClientTest, WithoutDescriptorsItIsNotValid) {
+  const FileDescriptor segment(::dup(0)), doorbell(::dup(0));
+  const testing_support::DescriptorHoard hoard(1);
+  const AgentClient client(identity_, kNoAgent, {{1}, {kOne}, segment.get(), 4096, doorbell.get()});
+  EXPECT_FALSE(client.valid());
+}
+
 TEST_F(AgentClientTest, WishesFromBeforeTheStartAndForOwnersToComeAreKept) {
   AgentThread agent(identity_);
   Member alice(identity_, kOne);
-  alice.client_.introduce(kTwo);
+  ASSERT_TRUE(alice.client_.introduce(kTwo).ok());
   ASSERT_TRUE(alice.client_.start().ok());
   Member bob(identity_, kTwo);
   ASSERT_TRUE(bob.client_.start().ok());
@@ -62,7 +89,7 @@ TEST_F(AgentClientTest, WhoWantsEveryoneMeetsThemAllAndThoseWhoComeLater) {
   Member alice(identity_, kOne), bob(identity_, kTwo);
   ASSERT_TRUE(bob.client_.start().ok());
   ASSERT_TRUE(alice.client_.start().ok());
-  alice.client_.introduce_everyone();
+  ASSERT_TRUE(alice.client_.introduce_everyone().ok());
   alice.await_everyone();
   ASSERT_EQ(alice.peers_.size(), 1u);
   EXPECT_EQ(alice.peers_[0].incarnation, bob.incarnation_);
@@ -75,7 +102,7 @@ TEST_F(AgentClientTest, WhoWantsEveryoneMeetsThemAllAndThoseWhoComeLater) {
 TEST_F(AgentClientTest, WhoIsAloneHasMetEveryone) {
   AgentThread agent(identity_);
   Member alice(identity_, kOne);
-  alice.client_.introduce_everyone();
+  ASSERT_TRUE(alice.client_.introduce_everyone().ok());
   ASSERT_TRUE(alice.client_.start().ok());
   alice.await_everyone();
   EXPECT_TRUE(alice.peers_.empty());
@@ -87,7 +114,7 @@ TEST_F(AgentClientTest, ANewSlotIsToldToAcquaintances) {
   ASSERT_TRUE(alice.client_.start().ok());
   ASSERT_TRUE(bob.client_.start().ok());
   introduce(alice, bob, kTwo);
-  alice.client_.introduce(kThree);
+  ASSERT_TRUE(alice.client_.introduce(kThree).ok());
   bob.client_.add_slot(kThree);
   alice.await_slots(1);
   EXPECT_EQ(alice.slots_[0], std::pair(bob.incarnation_, kThree));
@@ -98,8 +125,8 @@ TEST_F(AgentClientTest, AHandlerMayAskForTheNextIntroduction) {
   AgentThread agent(identity_);
   Member alice(identity_, kOne), bob(identity_, kTwo), carol(identity_, kThree);
   for (Member* member : {&alice, &bob, &carol}) ASSERT_TRUE(member->client_.start().ok());
-  alice.on_peer_hook = [&] { alice.client_.introduce(kThree); };
-  alice.client_.introduce(kTwo);
+  alice.on_peer_hook = [&] { EXPECT_TRUE(alice.client_.introduce(kThree).ok()); };
+  ASSERT_TRUE(alice.client_.introduce(kTwo).ok());
   alice.await_peers(2);
   EXPECT_EQ(alice.peers_[1].incarnation, carol.incarnation_);
 }
@@ -124,7 +151,7 @@ TEST_F(AgentClientTest, TheNextAgentLearnsWhoKnowsWhomAndWhatWasWished) {
   auto bob = std::make_unique<Member>(identity_, kTwo);
   for (Member* member : {&alice, bob.get(), &carol}) ASSERT_TRUE(member->client_.start().ok());
   introduce(alice, *bob, kTwo);
-  alice.client_.introduce({44});
+  ASSERT_TRUE(alice.client_.introduce({44}).ok());
   agent::await_turn(identity_);
   agent.reset();
   agent = std::make_unique<AgentThread>(identity_);
@@ -150,14 +177,14 @@ TEST_F(AgentClientTest, WithoutAnAgentItSaysWhyAndTriesAgainAtTheNextIntroductio
   Member alice(identity_, kOne);
   EXPECT_EQ(alice.client_.start().error, ENOENT);
   EXPECT_TRUE(alice.client_.refused());
-  alice.client_.introduce(kTwo);
+  ASSERT_TRUE(alice.client_.introduce(kTwo).ok());
   alice.await_refusals(1);
   EXPECT_NE(alice.refusals_[0].find(kNoAgent), std::string::npos) << alice.refusals_[0];
 
   AgentThread agent(identity_);
   Member bob(identity_, kTwo);
   ASSERT_TRUE(bob.client_.start().ok());
-  alice.client_.introduce(kThree);
+  ASSERT_TRUE(alice.client_.introduce(kThree).ok());
   EXPECT_FALSE(alice.client_.refused());
   alice.await_peers(1);  // the earlier wish
   EXPECT_EQ(alice.peers_[0].incarnation, bob.incarnation_);
@@ -218,7 +245,7 @@ TEST_F(AgentClientTest, ManyThreadsMayAskAndReceiveWhilePeersComeAndGo) {
     });
   }
   threads.emplace_back([&] {
-    for (uint16_t i = 0; i < kPeers; ++i) alice.client_.introduce({static_cast<uint16_t>(100 + i)});
+    for (uint16_t i = 0; i < kPeers; ++i) EXPECT_TRUE(alice.client_.introduce({static_cast<uint16_t>(100 + i)}).ok());
   });
   threads.emplace_back([&] {
     for (uint16_t i = 0; i < kPeers; ++i) {

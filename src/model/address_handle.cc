@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "model/introduction_error.h"
 
 namespace verbatim::model {
 namespace {
@@ -25,7 +26,8 @@ Result<std::unique_ptr<AddressHandle>> AddressHandle::create(Device& device, Pro
   if (own->gid.is_ipv4_mapped() != address.dgid.is_ipv4_mapped()) return Status{EINVAL};
   if (address.dgid.is_multicast()) {
     // Whoever is attached may be any process; the introductions are under way when the first message is posted.
-    if (!device.peers().want_everyone().ok()) return refuse(EHOSTUNREACH, Reason::no_agent, address);
+    if (const Status wanted = device.peers().want_everyone(); !wanted.ok())
+      return refuse(introduction_error(wanted).error, Reason::no_agent, address);
   } else if (!device.is_local(address.dgid)) {
     return refuse(EHOSTUNREACH, Reason::not_this_host, address);
   }

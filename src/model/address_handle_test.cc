@@ -79,6 +79,8 @@ TEST_F(AnAddressHandle, OfAGroupAsksForEveryone) {
   EXPECT_TRUE(side_.process.wishes_everyone());
   side_.process.answer_introductions({ECONNREFUSED});
   EXPECT_EQ(error(), EHOSTUNREACH);
+  side_.process.answer_introductions({EMFILE});
+  EXPECT_EQ(error(), EMFILE);
 }
 
 TEST_F(AnAddressHandle, UsesItsDomain) {

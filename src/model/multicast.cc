@@ -2,6 +2,8 @@
 
 #include <cerrno>
 
+#include "model/introduction_error.h"
+
 namespace verbatim::model {
 namespace {
 
@@ -12,7 +14,7 @@ bool may_be_attached(QueuePairType type, const Gid& group) { return type == Queu
 Status attach_multicast(Device& device, QueuePairType type, Qpn qpn, const Gid& group) {
   if (!may_be_attached(type, group)) return {EINVAL};
   // Who sends asks the agent for all of its members, so we must be one.
-  if (!device.peers().want_everyone().ok()) return {EHOSTUNREACH};
+  if (const Status wanted = device.peers().want_everyone(); !wanted.ok()) return introduction_error(wanted);
   return device.adapter().attach(qpn, group);
 }
 

@@ -48,6 +48,8 @@ TEST_F(MulticastAttachment, AsksForThoseWhoMaySend) {
 TEST_F(MulticastAttachment, IsRefusedWhereNobodyCouldHearOfIt) {
   side_.process.answer_introductions({ECONNREFUSED});
   EXPECT_EQ(attach(QueuePairType::ud, group_), EHOSTUNREACH);
+  side_.process.answer_introductions({EMFILE});
+  EXPECT_EQ(attach(QueuePairType::ud, group_), EMFILE);
   EXPECT_FALSE(side_.process.adapter().is_attached(qpn_));
 }
 

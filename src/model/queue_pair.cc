@@ -1,9 +1,11 @@
 #include "model/queue_pair.h"
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/log.h"
 #include "local/revocation.h"
+#include "model/introduction_error.h"
 #include "model/xrc_domain.h"
 
 namespace verbatim::model {
@@ -147,7 +149,10 @@ Status QueuePair::modify(const QueuePairAttributes& wanted, uint32_t mask) {
       if (Status status = connect(wanted); !status.ok()) return status;
     }
     // Its senders find it by its number alone. Without an agent those of this process do.
-    if (core_.is(QueuePairType::ud) && to == QueuePairState::rtr) (void)core_.device.peers().appear();
+    if (core_.is(QueuePairType::ud) && to == QueuePairState::rtr) {
+      const Status shown = introduction_error(core_.device.peers().appear());
+      if (!shown.ok() && shown.error != EHOSTUNREACH) return shown;
+    }
     owes_drained_event_ = to == QueuePairState::sqd && (mask & attribute::kSqdNotify) && wanted.notify_drained;
     narrowed = may_be_reached(from) && (!may_be_reached(to) || (mask & (attribute::kAccess | attribute::kAddress)));
     apply(wanted, mask);
@@ -200,9 +205,11 @@ Status QueuePair::connect(const QueuePairAttributes& wanted) {
   if (!core_.device.is_local(address.dgid))
     return refuse(EHOSTUNREACH, Reason::not_this_host, "GID " + address.dgid.text() + " is not here");
   const Qpn destination = wanted.destination;
-  if (!requester_.connect({core_.qpn, destination, core_.pd(), own->gid, address.dgid, core_.is_reliable()}).ok())
-    return refuse(EHOSTUNREACH, Reason::no_agent, "nobody can introduce the owner of the peer QP");
-  return Status::success();
+  const Status connected =
+      requester_.connect({core_.qpn, destination, core_.pd(), own->gid, address.dgid, core_.is_reliable()});
+  if (connected.ok()) return connected;
+  return refuse(introduction_error(connected).error, Reason::no_agent,
+                "nobody can introduce the owner of the peer QP: " + std::string(strerrordesc_np(connected.error)));
 }
 
 void QueuePair::apply(const QueuePairAttributes& wanted, uint32_t mask) {

@@ -291,6 +291,19 @@ TEST_F(QueuePairModify, FailsWhenNobodyCanBeIntroduced) {
   EXPECT_EQ(a.qp->state(), QueuePairState::init);
 }
 
+// The program can mend it, and try again.
+TEST_F(QueuePairModify, SaysThatDescriptorsOrMemoryAreMissingForAnIntroduction) {
+  const Qpn stranger = Qpn::of(Slot{0x66}, 1);
+  ASSERT_TRUE(to_init(*a.qp, stranger).ok());
+  for (const int error : {EMFILE, ENFILE, ENOMEM}) {
+    a.side.process.answer_introductions({error});
+    EXPECT_EQ(to_rtr(*a.qp, stranger).error, error);
+    EXPECT_EQ(a.qp->state(), QueuePairState::init);
+  }
+  a.side.process.answer_introductions(Status::success());
+  EXPECT_TRUE(to_rtr(*a.qp, stranger).ok());
+}
+
 TEST_F(QueuePairModify, AFalseIdeaOfTheCurrentStateIsRefused) {
   connect_both();
   attributes.current_state = QueuePairState::sqd;

@@ -47,6 +47,17 @@ struct BeforeIntroduction : testing::Test {
 
 TEST_F(BeforeIntroduction, WhoReceivesDatagramsCanBeAskedFor) { EXPECT_EQ(b.side.process.appearances(), 1); }
 
+TEST_F(BeforeIntroduction, WhoHasNoDescriptorToShowItselfIsNotReady) {
+  ASSERT_TRUE(modify(*b.qp, QueuePairState::reset).ok());
+  using namespace attribute;
+  ASSERT_TRUE(modify(*b.qp, QueuePairState::init, {.qkey = kKey, .port = 1}, kPkeyIndex | kPortNumber | kQkey).ok());
+  b.side.process.answer_introductions({EMFILE});
+  EXPECT_EQ(modify(*b.qp, QueuePairState::rtr).error, EMFILE);
+  EXPECT_EQ(b.qp->state(), QueuePairState::init);
+  b.side.process.answer_introductions({ECONNREFUSED});
+  EXPECT_TRUE(modify(*b.qp, QueuePairState::rtr).ok()) << "without an agent it receives what this process sends";
+}
+
 TEST_F(BeforeIntroduction, TheFirstDatagramWaitsAndThenLeaves) {
   post(1);
   a.side.clock.advance(kIntroduction + Duration::nanoseconds(-1));

@@ -147,14 +147,20 @@ Status Process::start_engine() {
   if (engine_.running()) return Status::success();
   std::lock_guard lock(join_mutex_);
   if (engine_.running()) return Status::success();
-  if (!client_)
-    client_ = std::make_unique<AgentClient>(
+  if (!client_) {
+    auto client = std::make_unique<AgentClient>(
         identity_, agent_path(),
         MemberDescription{
             adapter_->incarnation(), {}, adapter_->segment_fd(), sizeof(local::Segment), adapter_->doorbell_fd()});
+    if (!client->valid()) return {EMFILE};
+    client_ = std::move(client);
+  }
   std::vector<engine::Engine::Source> sources{{adapter_->doorbell_fd(), [this] { on_doorbell(); }},
                                               {client_->fd(), [this] { client_->receive(*this); }}};
-  if (Result<AddressWatch> watch = AddressWatch::open(); watch.ok()) {
+  Result<AddressWatch> watch = AddressWatch::open();
+  // The program can mend it, and try again.
+  if (watch.error() == EMFILE || watch.error() == ENFILE) return watch.status();
+  if (watch.ok()) {
     address_watch_ = watch.take();
     sources.push_back({address_watch_->fd(), [this] { on_addresses(); }});
     // What changed before the watch began.
@@ -214,15 +220,13 @@ Status Process::introduce(Slot slot) {
   if (adapter_->owns(slot)) return start_engine();
   if (Status status = join(); !status.ok()) return status;
   const NoCancellation guard;
-  client_->introduce(slot);
-  return Status::success();
+  return client_->introduce(slot);
 }
 
 Status Process::introduce_everyone() {
   if (Status status = join(); !status.ok()) return status;
   const NoCancellation guard;
-  client_->introduce_everyone();
-  return Status::success();
+  return client_->introduce_everyone();
 }
 
 void Process::on_peer(PeerProcess peer) {

@@ -1,0 +1,17 @@
+// What a call answers when its peer's process cannot be introduced: that this process is out of descriptors or memory
+// as it is, since the program can mend that and try again; everything else is EHOSTUNREACH.
+#pragma once
+
+#include <cerrno>
+
+#include "base/result.h"
+
+namespace verbatim::model {
+
+inline Status introduction_error(Status status) {
+  if (status.ok()) return status;
+  const bool is_shortage = status.error == EMFILE || status.error == ENFILE || status.error == ENOMEM;
+  return is_shortage ? status : Status{EHOSTUNREACH};
+}
+
+}  // namespace verbatim::model
