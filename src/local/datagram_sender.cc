@@ -19,13 +19,13 @@ std::shared_ptr<LanePair> DatagramSender::lanes_to(Qpn target, Advance& outcome,
   if (const Status status = install_guard(); !status.ok()) return nullptr;
   const std::shared_ptr<Peer> peer = peers_.find(slot);
   if (!peer) {
-    const bool ended = peers_.has_ended(slot) || absent_slot_ == slot;
-    outcome = ended ? Advance::failed : Advance::waiting;
+    outcome = met_.contains(slot) ? Advance::failed : Advance::waiting;
     decide(verdict, kNobody, Reason::dropped_no_peer, "no process with QP {:#08x} has shown itself", target.value);
-    if (!ended && !peers_.want(slot).ok()) outcome = Advance::failed;
+    // Also when the slot's owner has ended: by now it may be another's.
+    if (!peers_.want(slot).ok()) outcome = Advance::failed;
     return nullptr;
   }
-  if (absent_slot_ == slot) absent_slot_.reset();
+  met_.insert(slot);
   last_ = lanes_.to(peer);
   last_slot_ = slot;
   if (!last_) outcome = Advance::full;

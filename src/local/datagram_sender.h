@@ -3,6 +3,8 @@
 // thread-safe: used under the lock of its queue pair. Never blocks.
 #pragma once
 
+#include <set>
+
 #include "local/local_endpoint.h"
 
 namespace verbatim::local {
@@ -15,8 +17,9 @@ class DatagramSender {
   // nobody is there to take it (Reason::dropped_no_peer). Fails with no_agent when nobody can introduce the target.
   // `own_qkey` is used where the request's is a privileged one (its highest bit is set; IBTA 10.2.5).
   Advance post(const SendWork& work, Qpn own, uint32_t own_qkey, PdId pd, Verdict& verdict);
-  // The target's process was waited for in vain: messages to it are not held up again until it has shown itself.
-  void give_up(Qpn target) { absent_slot_ = target.slot(); }
+  // The target's process was waited for in vain: messages to it are not held up again, and lost until it has shown
+  // itself.
+  void give_up(Qpn target) { met_.insert(target.slot()); }
 
  private:
   struct Receiver {
@@ -33,7 +36,8 @@ class DatagramSender {
   // The last target's process, so that a stream of datagrams looks it up once.
   Slot last_slot_;
   std::shared_ptr<LanePair> last_;
-  std::optional<Slot> absent_slot_;
+  // Whose owner was sent to, or waited for in vain: when there is none (any more), that holds up nothing.
+  std::set<Slot> met_;
   std::vector<Receiver> receivers_;  // of the message being posted; kept for its memory
 };
 

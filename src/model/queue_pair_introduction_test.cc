@@ -88,5 +88,38 @@ TEST_F(BeforeIntroduction, OnlyTheFirstDatagramToSomebodyAbsentWaits) {
   EXPECT_EQ(a.side.device.dropped_messages(), 2u);
 }
 
+// A slot is free when its process has ended, and soon another's.
+struct AfterAnEnd : BeforeIntroduction {
+  End successor{0x20};
+  AfterAnEnd() {
+    successor.qp = make_ready(successor);
+    introduce(a.side.process, b.side.process);
+    post(1);
+    EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+    a.side.process.peers().remove(b.side.process.adapter().incarnation());
+  }
+};
+
+TEST_F(AfterAnEnd, WhoHasSentThereHoldsUpNothingAndFindsTheSuccessor) {
+  post(2);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{2, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+  EXPECT_THAT(a.side.process.wishes(), testing::Contains(successor.qp->qpn().slot()));
+  introduce(a.side.process, successor.side.process);
+  post(a, successor, 3);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{3, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+}
+
+TEST_F(AfterAnEnd, WhoSendsThereForTheFirstTimeWaitsForTheSuccessor) {
+  a.qp = make_ready(a);
+  post(a, successor, 2);
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  EXPECT_THAT(a.side.process.wishes(), testing::Contains(successor.qp->qpn().slot()));
+  introduce(a.side.process, successor.side.process);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{2, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 0u);
+}
+
 }  // namespace
 }  // namespace verbatim::model

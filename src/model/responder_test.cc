@@ -436,9 +436,11 @@ TEST_F(DatagramResponder, WhatThePathCannotCarryOrAnotherDomainAddressesStopsThe
 
 TEST_F(DatagramResponder, ADeadTargetLosesWhatComes) {
   bring_both();
-  a_learns_that_b_died();
   ASSERT_TRUE(a.post(datagram(1)).ok());
   EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{1, success}));
+  a_learns_that_b_died();
+  ASSERT_TRUE(a.post(datagram(2)).ok());
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{2, success}));
 }
 
 TEST_F(DatagramResponder, OneWithoutAReceiveStopsNoOther) {
