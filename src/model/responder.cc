@@ -249,7 +249,7 @@ Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
     return ReplyFields{.kind = ReplyKind::skipped};
   }
   if (opcode_of(request) == SendOpcode::send_with_invalidate) {
-    Verdict verdict = core_.device.windows().invalidate(core_.pd(), core_.qpn, MemoryKey{request.fields().immediate});
+    Verdict verdict = core_.device.windows().invalidate(inbound_.pd, core_.qpn, MemoryKey{request.fields().immediate});
     if (verdict.status != CompletionStatus::success) {
       verdict.status = CompletionStatus::local_protection_error;
       fatality = Fatality::access_error;

@@ -228,6 +228,21 @@ TEST_F(ExtendedReliable, AnEmptyQueueIsWaitedForAsLongAsAnother) {
   EXPECT_EQ(b.qp->state(), QueuePairState::rts);
 }
 
+// The receiver is of no PD: that of the queue counts.
+TEST_F(ExtendedReliable, AnInvalidationNamesAWindowOfTheQueuesPd) {
+  const MemoryKey window = b.side.device.windows().allocate(b.side.pd->id(), WindowType::two).take();
+  receive_in(*first, 21);
+  SendWork work = send_to(*first, 1);
+  work.opcode = SendOpcode::send_with_invalidate;
+  work.immediate = window.value;
+  ASSERT_TRUE(a.post(work).ok());
+  const auto completions = poll_shared();
+  ASSERT_THAT(outcomes(completions), ElementsAre(Outcome{21, success}));
+  EXPECT_EQ(completions[0].immediate, window.value);
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{1, success}));
+  b.side.device.windows().release(window);
+}
+
 TEST_F(ExtendedReliable, AQueueThatGoesInTheMiddleOfAMessageTakesItsReceiveAlong) {
   receive_in(*first, 21, 512 * 1024);
   ASSERT_TRUE(a.post(send_to(*first, 1, 300'000)).ok());
