@@ -1,5 +1,6 @@
 // The data checker of messages: what is sent lands where the receive or the request says, whole and in order, nothing
 // beside it changes, and each completion says what happened.
+#include "conformance/support/datagram_header.h"
 #include "conformance/support/pair.h"
 
 namespace verbatim::conformance {
@@ -10,6 +11,7 @@ constexpr uint64_t kNearSeed = 2;
 constexpr uint64_t kFarSeed = 1;
 constexpr uint32_t kImmediate = 0x12fe34dc;
 constexpr uint32_t kInlineLimit = kOrdinaryCapabilities.max_inline_data;
+constexpr uint32_t kReceives = kOrdinaryCapabilities.max_recv_wr;
 
 // What is sent, over which transport, and from which queue the receive comes.
 struct Delivery {
@@ -18,25 +20,73 @@ struct Delivery {
   bool inline_data;
   bool shared;
 
-  bool immediate() const { return opcode != IBV_WR_SEND; }
+  bool immediate() const { return opcode == IBV_WR_SEND_WITH_IMM || writes(); }
+  bool invalidates() const { return opcode == IBV_WR_SEND_WITH_INV; }
   bool writes() const { return opcode == IBV_WR_RDMA_WRITE_WITH_IMM; }
+  bool datagram() const { return type == IBV_QPT_UD; }
+  bool extended() const { return type == IBV_QPT_XRC_SEND; }
+  unsigned flags() const {
+    const auto when = [](bool has, ibv_wc_flags flag) { return has ? unsigned{flag} : 0; };
+    return when(immediate(), IBV_WC_WITH_IMM) | when(invalidates(), IBV_WC_WITH_INV) | when(datagram(), IBV_WC_GRH);
+  }
+  // What lies before a message in its receive.
+  uint32_t header() const { return datagram() ? kDatagramHeader : 0; }
 };
 
+std::string_view name(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_UC:
+      return "Uc";
+    case IBV_QPT_UD:
+      return "Ud";
+    case IBV_QPT_XRC_SEND:
+      return "Xrc";
+    default:
+      return "Rc";
+  }
+}
+
+std::string_view name(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_SEND_WITH_IMM:
+      return "SendWithImmediate";
+    case IBV_WR_SEND_WITH_INV:
+      return "SendWithInvalidate";
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return "WriteWithImmediate";
+    default:
+      return "Send";
+  }
+}
+
 std::string name(const Delivery& delivery) {
-  std::string name = delivery.type == IBV_QPT_RC ? "Rc" : "Uc";
-  name += delivery.writes() ? "WriteWithImmediate" : delivery.immediate() ? "SendWithImmediate" : "Send";
-  if (delivery.inline_data) name += "Inline";
-  if (delivery.shared) name += "Shared";
-  return name;
+  std::string whole(name(delivery.type));
+  whole += name(delivery.opcode);
+  if (delivery.inline_data) whole += "Inline";
+  if (delivery.shared) whole += "Shared";
+  return whole;
+}
+
+// IBTA volume 1, 9.2: only reliable services invalidate, and datagrams do not write.
+std::vector<ibv_wr_opcode> opcodes_of(ibv_qp_type type) {
+  std::vector<ibv_wr_opcode> all{IBV_WR_SEND, IBV_WR_SEND_WITH_IMM};
+  if (type != IBV_QPT_UD) all.push_back(IBV_WR_RDMA_WRITE_WITH_IMM);
+  if (type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND) all.push_back(IBV_WR_SEND_WITH_INV);
+  return all;
 }
 
 std::vector<Delivery> deliveries() {
   std::vector<Delivery> all;
-  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC})
-    for (const ibv_wr_opcode opcode : {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM})
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND})
+    for (const ibv_wr_opcode opcode : opcodes_of(type))
       for (const bool inline_data : {false, true})
-        for (const bool shared : {false, true}) all.push_back({type, opcode, inline_data, shared});
+        for (const bool shared : {false, true})
+          if (shared || type != IBV_QPT_XRC_SEND) all.push_back({type, opcode, inline_data, shared});
   return all;
+}
+
+std::string message_name(const testing::TestParamInfo<std::tuple<Setting, Delivery>>& info) {
+  return name(std::get<0>(info.param)) + name(std::get<1>(info.param));
 }
 
 class Message : public PairTest, public testing::WithParamInterface<std::tuple<Setting, Delivery>> {
@@ -48,13 +98,41 @@ class Message : public PairTest, public testing::WithParamInterface<std::tuple<S
     size_ = largest + 3 * kGuard;
     set_up(std::get<0>(GetParam()), delivery().opcode, size_, delivery().type, delivery().shared);
     connect();
+    if (delivery().datagram()) {
+      handle_ = near_->create_address_handle(far_address_.gid);
+      ibv_port_attr port{};
+      ASSERT_EQ(ibv_query_port(near_->context(), kPort, &port), 0);
+      longest_ = 128u << port.active_mtu;
+    }
+    if (delivery().invalidates()) {
+      remote_ = far_->register_memory(size_, kEveryAccess | IBV_ACCESS_MW_BIND);
+      for (uint32_t& key : keys_) key = far_->allocate_window();
+    }
+  }
+  void TearDown() override {
+    PairTest::TearDown();
+    handle_.reset();
   }
 
   // Whether a message of this length can be sent this way.
-  bool possible(uint64_t length) const { return !delivery().inline_data || length <= kInlineLimit; }
+  bool possible(uint64_t length) const {
+    return length <= longest_ && (!delivery().inline_data || length <= kInlineLimit);
+  }
+
+  // What a message that invalidates names. A window belongs to the queue pair by whose request it is bound, and an XRC
+  // receiver has no requests: there, one that is not bound.
+  uint32_t& key_of(uint64_t id) { return keys_[id % kReceives]; }
+  const uint32_t& key_of(uint64_t id) const { return keys_[id % kReceives]; }
 
   Request message(uint64_t id, uint64_t offset, uint32_t length, uint64_t remote) const {
     Request request{.id = id, .opcode = delivery().opcode, .immediate = kImmediate};
+    if (delivery().invalidates()) request.immediate = key_of(id);
+    if (delivery().extended()) request.shared_queue = far_address_.shared_queue;
+    if (delivery().datagram()) {
+      request.handle = handle_.get();
+      request.qpn = far_address_.qpn;
+      request.qkey = Wiring{}.qkey;
+    }
     request.sges.push_back(local(offset, length));
     if (delivery().inline_data) {
       request.flags |= IBV_SEND_INLINE;
@@ -67,11 +145,16 @@ class Message : public PairTest, public testing::WithParamInterface<std::tuple<S
     return request;
   }
 
-  // The receive that a message to `remote` takes: of a WRITE it is empty, for the data knows its own way.
+  // The receive that a message to `remote` takes: of a WRITE it is empty, for the data knows its own way, of a datagram
+  // it begins with the header. What the message invalidates is bound first, which no bound window lets happen.
   void post_receive(uint64_t id, uint64_t remote, uint32_t length) {
     post_receive(id, std::vector<Piece>{{remote, length}});
   }
-  void post_receive(uint64_t id, const std::vector<Piece>& pieces) {
+  void post_receive(uint64_t id, std::vector<Piece> pieces) {
+    pieces.front().offset -= delivery().header();
+    pieces.front().length += delivery().header();
+    if (delivery().invalidates() && !delivery().extended())
+      key_of(id) = far_->bind_window(static_cast<uint32_t>(id % kReceives));
     EXPECT_EQ(far_->post_receive(0, id, delivery().writes() ? std::vector<Piece>{} : pieces), 0);
   }
 
@@ -80,10 +163,16 @@ class Message : public PairTest, public testing::WithParamInterface<std::tuple<S
     ASSERT_TRUE(completion) << "receive " << id << " was not taken";
     EXPECT_EQ(outcome_of(*completion), (Outcome{id, IBV_WC_SUCCESS, far_address_.qpn, false}));
     EXPECT_EQ(completion->opcode, delivery().writes() ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV);
-    EXPECT_EQ(completion->byte_len, length);
-    EXPECT_EQ((completion->wc_flags & IBV_WC_WITH_IMM) != 0, delivery().immediate());
+    EXPECT_EQ(completion->byte_len, length + delivery().header());
+    EXPECT_EQ(completion->wc_flags, delivery().flags());
     if (delivery().immediate()) {
       EXPECT_EQ(completion->imm_data, kImmediate);
+    }
+    if (delivery().invalidates()) {
+      EXPECT_EQ(completion->invalidated_rkey, key_of(id));
+    }
+    if (delivery().datagram()) {
+      EXPECT_EQ(completion->src_qp, qp_->qp_num);
     }
   }
 
@@ -92,12 +181,21 @@ class Message : public PairTest, public testing::WithParamInterface<std::tuple<S
     fill(memory_->bytes(0, size_), kNearSeed);
   }
 
-  // All of the responder's memory: `length` bytes from `remote` on are the requester's from `offset` on.
-  void expect_arrived(uint64_t offset, uint64_t length, uint64_t remote) {
-    EXPECT_EQ(far_->first_difference(0, remote, kFarSeed, 0), std::nullopt) << "before the range";
+  // The responder's memory: `length` bytes from `remote` on are the requester's from `offset` on, after their header.
+  void expect_landed(uint64_t offset, uint64_t length, uint64_t remote) {
     EXPECT_EQ(far_->first_difference(remote, length, kNearSeed, offset), std::nullopt);
-    const uint64_t end = remote + length;
-    EXPECT_EQ(far_->first_difference(end, size_ - end, kFarSeed, end), std::nullopt) << "after the range";
+    if (delivery().datagram())
+      expect_datagram_header(far_->bytes_at(remote - kDatagramHeader), near_->gid(), far_address_.gid);
+  }
+  void expect_unchanged(uint64_t begin, uint64_t end) {
+    EXPECT_EQ(far_->first_difference(begin, end - begin, kFarSeed, begin), std::nullopt)
+        << "outside, from " << begin << " to " << end;
+  }
+  // All of it.
+  void expect_arrived(uint64_t offset, uint64_t length, uint64_t remote) {
+    expect_unchanged(0, remote - delivery().header());
+    expect_landed(offset, length, remote);
+    expect_unchanged(remote + length, size_);
   }
 
   // One message into a receive that has room for `spare` bytes more.
@@ -121,11 +219,12 @@ class Message : public PairTest, public testing::WithParamInterface<std::tuple<S
 
   uint64_t size_ = 0;
   uint64_t last_id_ = 0;
+  uint64_t longest_ = UINT32_MAX;
+  AhHandle handle_;
+  uint32_t keys_[kReceives]{};
 };
 INSTANTIATE_TEST_SUITE_P(Each, Message, testing::Combine(every_setting(), testing::ValuesIn(deliveries())),
-                         [](const testing::TestParamInfo<std::tuple<Setting, Delivery>>& info) {
-                           return name(std::get<0>(info.param)) + name(std::get<1>(info.param));
-                         });
+                         message_name);
 
 TEST_P(Message, OfEverySizeAroundTheUsualLimits) {
   set_up_for((1 << 18) + 1);
@@ -152,7 +251,7 @@ TEST_P(Message, IntoAReceiveThatHasRoomForMore) {
 
 TEST_P(Message, GatheredFromPiecesAndScatteredIntoPieces) {
   set_up_for(200'000);
-  for (const uint32_t size : {2u, 50u, kInlineLimit, 5001u, 140'001u}) {
+  for (const uint32_t size : {2u, 50u, kInlineLimit, 1001u, 5001u, 140'001u}) {
     if (!possible(size)) continue;
     fill_both();
     ++last_id_;
@@ -171,21 +270,51 @@ TEST_P(Message, GatheredFromPiecesAndScatteredIntoPieces) {
 }
 
 TEST_P(Message, OfManyInOneListArriveInOrder) {
-  const uint32_t each = delivery().inline_data ? 33 : 9001;
-  constexpr uint32_t kCount = kOrdinaryCapabilities.max_recv_wr;
-  set_up_for(uint64_t{kCount} * each);
+  const uint32_t each = delivery().inline_data ? 33 : delivery().datagram() ? 1001 : 9001;
+  constexpr uint32_t kCount = kReceives;
+  const uint64_t stride = each + delivery().header();
+  set_up_for(kCount * stride);
   fill_both();
   std::vector<Request> requests;
   for (uint32_t i = 0; i < kCount; ++i) {
-    const uint64_t at = kGuard + uint64_t{i} * each;
+    const uint64_t at = kGuard + i * stride;
     post_receive(i, at, each);
     requests.push_back(message(i, at, each, at));
     if (i + 1 < kCount) requests.back().flags &= ~static_cast<unsigned>(IBV_SEND_SIGNALED);
   }
   EXPECT_EQ(post(requests), kAllPosted);
   EXPECT_EQ(next(), succeeded(kCount - 1));
-  for (uint32_t i = 0; i < kCount; ++i) expect_received(i, each);
-  expect_arrived(kGuard, uint64_t{kCount} * each, kGuard);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const uint64_t at = kGuard + i * stride;
+    expect_received(i, each);
+    expect_landed(at, each, at);
+  }
+  expect_unchanged(0, kGuard - delivery().header());
+  expect_unchanged(kGuard + kCount * stride - delivery().header(), size_);
+}
+
+using Invalidation = Message;
+INSTANTIATE_TEST_SUITE_P(Each, Invalidation,
+                         testing::Combine(every_setting(),
+                                          testing::Values(Delivery{IBV_QPT_RC, IBV_WR_SEND_WITH_INV, false, false},
+                                                          Delivery{IBV_QPT_RC, IBV_WR_SEND_WITH_INV, false, true})),
+                         message_name);
+
+TEST_P(Invalidation, TakesTheWindowsRightsAway) {
+  set_up_for(64);
+  expect_delivered(kGuard, 64, kGuard);
+  const uint32_t key = far_->bind_window(0);
+  Request write{.id = 100, .sges = {local(0, 8)}, .remote_address = remote_.address, .rkey = key};
+  EXPECT_EQ(post(write), kAllPosted);
+  EXPECT_EQ(next(), succeeded(100));
+  key_of(16) = key;
+  EXPECT_EQ(far_->post_receive(0, 16, {{kGuard, 64}}), 0);
+  EXPECT_EQ(post(message(16, kGuard, 64, kGuard)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(16));
+  expect_received(16, 64);
+  write.id = 101;
+  EXPECT_EQ(post(write), kAllPosted);
+  EXPECT_EQ(next(), failed(101, IBV_WC_REM_ACCESS_ERR));
 }
 
 }  // namespace

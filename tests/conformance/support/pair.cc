@@ -14,6 +14,9 @@ bool is_atomic(ibv_wr_opcode opcode) {
   return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+// What answers a requester of that type.
+ibv_qp_type peer_of(ibv_qp_type type) { return type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : type; }
+
 }  // namespace
 
 void PrintTo(const Posted& posted, std::ostream* out) {
@@ -42,8 +45,11 @@ Posted post(ibv_qp* qp, const std::vector<Request>& requests) {
                .imm_data = request.immediate};
     if (is_atomic(request.opcode))
       list[i].wr.atomic = {request.remote_address, request.compare_add, request.swap, request.rkey};
+    else if (request.handle)
+      list[i].wr.ud = {request.handle, request.qpn, request.qkey};
     else
       list[i].wr.rdma = {request.remote_address, request.rkey};
+    list[i].qp_type.xrc.remote_srqn = request.shared_queue;
   }
   ibv_send_wr* bad = nullptr;
   Posted posted{.error = ibv_post_send(qp, list.data(), &bad)};
@@ -63,7 +69,7 @@ void PairTest::set_up(Setting setting, ibv_wr_opcode opcode, uint64_t length, ib
   region_ = near_->register_memory(*memory_);
   qp_ = near_->create_queue_pair(kOrdinaryCapabilities, false, type);
   remote_ = far_->register_memory(length);
-  far_address_ = far_->create_queue_pair(type, shared);
+  far_address_ = far_->create_queue_pair(peer_of(type), shared);
 }
 
 void PairTest::TearDown() {
@@ -73,7 +79,7 @@ void PairTest::TearDown() {
 }
 
 void PairTest::connect(const Wiring& near, const Wiring& far) {
-  ASSERT_EQ(far_->connect(0, near_->address_of(qp_.get()), far, qp_->qp_type), 0);
+  ASSERT_EQ(far_->connect(0, near_->address_of(qp_.get()), far, peer_of(qp_->qp_type)), 0);
   ASSERT_EQ(conformance::connect(qp_.get(), far_address_, near), 0);
 }
 

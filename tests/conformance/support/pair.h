@@ -18,9 +18,15 @@ struct Request {
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
   unsigned flags = IBV_SEND_SIGNALED;
-  uint32_t immediate = 0;  // as it lies in memory
+  uint32_t immediate = 0;  // as it lies in memory, or the key to invalidate
   uint64_t compare_add = 0;
   uint64_t swap = 0;
+  // A datagram's target.
+  ibv_ah* handle = nullptr;
+  uint32_t qpn = 0;
+  uint32_t qkey = 0;
+  // The shared receive queue that an XRC message names.
+  uint32_t shared_queue = 0;
 };
 
 // What ibv_post_send made of a list: its errno, and which request bad_wr named.
@@ -47,7 +53,7 @@ Outcome outcome_of(const ibv_wc& completion);
 class PairTest : public testing::Test {
  protected:
   // Both memories have `length` bytes; neither queue pair is connected.
-  // `shared`: the responder takes its receives from a shared receive queue.
+  // `type` is the requester's. `shared`: the responder takes its receives from a shared receive queue.
   void set_up(Setting setting, ibv_wr_opcode opcode, uint64_t length = kLength, ibv_qp_type type = IBV_QPT_RC,
               bool shared = false);
   void TearDown() override;

@@ -71,9 +71,17 @@ std::optional<uint64_t> Responder::end_await_last_byte() {
   return reply.found ? std::optional(reply.value) : std::nullopt;
 }
 
-uint8_t Responder::byte_at(uint64_t offset) {
-  return static_cast<uint8_t>(ask({.act = Act::read_byte, .offset = offset}).value);
+std::array<uint8_t, kReadBytes> Responder::bytes_at(uint64_t offset) {
+  return ask({.act = Act::read, .offset = offset}).bytes;
 }
+
+uint32_t Responder::allocate_window() {
+  const Reply reply = ask({.act = Act::allocate_window});
+  EXPECT_EQ(reply.error, 0);
+  return reply.rkey;
+}
+
+uint32_t Responder::bind_window(uint32_t index) { return ask({.act = Act::bind_window, .window = index}).rkey; }
 
 Address Responder::create_queue_pair(ibv_qp_type type, bool shared) {
   return ask({.act = Act::create_queue_pair, .type = type, .shared = shared}).address;
@@ -94,7 +102,7 @@ int Responder::to_state(uint32_t index, ibv_qp_state state) {
 }
 
 int Responder::connect(uint32_t index, const Address& peer, const Wiring& wiring, ibv_qp_type type) {
-  if (const int error = modify(index, init_attributes(wiring), kInitMask)) return error;
+  if (const int error = modify(index, init_attributes(wiring), init_mask(type))) return error;
   if (const int error = modify(index, rtr_attributes(wiring, peer), rtr_mask(type))) return error;
   return modify(index, rts_attributes(wiring), rts_mask(type));
 }

@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -26,7 +27,8 @@ struct Piece {
   uint64_t offset = 0;
   uint32_t length = 0;
 };
-inline constexpr size_t kReceivePieces = 2;
+inline constexpr size_t kReceivePieces = 32;
+inline constexpr size_t kReadBytes = 40;
 
 // A send work request of a responder's own, with one piece of its memory at most.
 struct FarRequest {
@@ -54,15 +56,18 @@ struct Command {
     fill,
     compare,
     await_change,
-    read_byte,
     post_send,
     add_remotely,
+    read,
+    allocate_window,
+    bind_window,
     begin_writing,
     end_writing,
     stop,
   };
   Act act{};
   uint32_t queue_pair = 0;  // an index
+  uint32_t window = 0;      // likewise
   uint32_t count = 0;
   int mask = 0;
   unsigned access = 0;
@@ -102,6 +107,7 @@ struct Reply {
   Event event;
   ibv_wc completion{};
   ibv_qp_attr attributes{};
+  std::array<uint8_t, kReadBytes> bytes{};
 };
 
 struct RemoteMemory {
@@ -144,10 +150,18 @@ class Responder {
   // The same in two halves: a responder of another process waits in between.
   void begin_await_last_byte(uint8_t before, uint64_t offset, uint64_t length, uint64_t seed, uint64_t position);
   std::optional<uint64_t> end_await_last_byte();
-  uint8_t byte_at(uint64_t offset);
+  uint8_t byte_at(uint64_t offset) { return bytes_at(offset)[0]; }
+  // As many as there are up to the end of its memory, then 0.
+  std::array<uint8_t, kReadBytes> bytes_at(uint64_t offset);
+
+  // Its type 2 windows are named by their index too. The key of a new one, which is not bound.
+  uint32_t allocate_window();
+  // Binds one to all its memory, by a request of queue pair 0 and with a new key, which it returns. EXPECTs success, so
+  // that it is not bound.
+  uint32_t bind_window(uint32_t index);
 
   // Queue pairs are named by their index: 0, 1, 2, …
-  // `shared`: its receives are taken from the one shared receive queue.
+  // `shared`: its receives are taken from the one shared receive queue, as those of an XRC receiver are anyway.
   Address create_queue_pair(ibv_qp_type type = IBV_QPT_RC, bool shared = false);
   int destroy_queue_pair(uint32_t index = 0);
   int modify(uint32_t index, const ibv_qp_attr& attributes, int mask);

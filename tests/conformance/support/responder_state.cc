@@ -2,12 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <thread>
 
 #include "conformance/support/pair.h"
+#include "conformance/support/window.h"
 
 namespace verbatim::conformance {
 
@@ -31,6 +33,12 @@ Reply ResponderState::execute(const Command& command) {
       return add_remotely(command);
     case Act::next_event:
       return next_event(command);
+    case Act::allocate_window:
+      return allocate_window();
+    case Act::bind_window:
+      return bind_window(command);
+    case Act::read:
+      return read(command);
     case Act::compare:
       return compare(command);
     case Act::await_change:
@@ -57,9 +65,6 @@ Reply ResponderState::execute(const Command& command) {
       break;
     case Act::fill:
       fill(memory_->bytes(command.offset, command.length), command.seed, command.offset);
-      break;
-    case Act::read_byte:
-      reply.value = memory_->data()[command.offset];
       break;
     case Act::begin_writing:
       begin_writing(command);
@@ -88,11 +93,16 @@ Reply ResponderState::register_memory(const Command& command) {
 }
 
 Reply ResponderState::create_queue_pair(const Command& command) {
-  if (command.shared && !shared_) shared_ = side_.create_shared_queue();
-  queue_pairs_.push_back(
-      side_.create_queue_pair(kOrdinaryCapabilities, false, command.type, command.shared ? shared_.get() : nullptr));
+  const bool extended = command.type == IBV_QPT_XRC_RECV;
+  if (extended && !domain_) domain_ = side_.open_xrc_domain();
+  if ((extended || command.shared) && !shared_) shared_ = side_.create_shared_queue(domain_.get());
+  queue_pairs_.push_back(extended ? side_.create_xrc_receiver(domain_.get())
+                                  : side_.create_queue_pair(kOrdinaryCapabilities, false, command.type,
+                                                            command.shared ? shared_.get() : nullptr));
   if (!queue_pairs_.back()) return {.error = errno};
-  return {.address = side_.address_of(queue_pairs_.back().get())};
+  Reply reply{.address = side_.address_of(queue_pairs_.back().get())};
+  if (extended) reply.error = ibv_get_srq_num(shared_.get(), &reply.address.shared_queue);
+  return reply;
 }
 
 Reply ResponderState::post_receives(const Command& command) {
@@ -112,7 +122,8 @@ Reply ResponderState::post_receive(const Command& command) const {
   ibv_recv_wr request{.wr_id = command.id, .sg_list = sges, .num_sge = static_cast<int>(command.count)};
   ibv_recv_wr* bad = nullptr;
   ibv_qp* const qp = queue_pairs_[command.queue_pair].get();
-  return {.error = qp->srq ? ibv_post_srq_recv(qp->srq, &request, &bad) : ibv_post_recv(qp, &request, &bad)};
+  ibv_srq* const srq = qp->qp_type == IBV_QPT_XRC_RECV ? shared_.get() : qp->srq;
+  return {.error = srq ? ibv_post_srq_recv(srq, &request, &bad) : ibv_post_recv(qp, &request, &bad)};
 }
 
 Reply ResponderState::post_send(const Command& command) const {
@@ -181,6 +192,29 @@ void ResponderState::begin_writing(const Command& command) {
 void ResponderState::end_writing() {
   writers_.clear();
   queue_pairs_.clear();
+}
+
+Reply ResponderState::allocate_window() {
+  windows_.emplace_back(ibv_alloc_mw(side_.pd(), IBV_MW_TYPE_2));
+  if (!windows_.back()) return {.error = errno};
+  return {.rkey = windows_.back()->rkey};
+}
+
+Reply ResponderState::bind_window(const Command& command) const {
+  ibv_mw* const window = windows_[command.window].get();
+  conformance::bind_window(side_, queue_pairs_[0].get(), window,
+                           {.mr = region_.get(),
+                            .addr = memory_->address(),
+                            .length = memory_->size(),
+                            .mw_access_flags = IBV_ACCESS_REMOTE_WRITE});
+  return {.rkey = window->rkey};
+}
+
+Reply ResponderState::read(const Command& command) const {
+  Reply reply;
+  const uint64_t length = std::min<uint64_t>(kReadBytes, memory_->size() - command.offset);
+  std::ranges::copy(memory_->bytes(command.offset, length), reply.bytes.begin());
+  return reply;
 }
 
 Reply ResponderState::compare(const Command& command) const {

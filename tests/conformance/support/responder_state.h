@@ -23,14 +23,19 @@ class ResponderState {
   Reply next_event(const Command& command);
   void begin_writing(const Command& command);
   void end_writing();
+  Reply allocate_window();
+  Reply bind_window(const Command& command) const;
+  Reply read(const Command& command) const;
   Reply compare(const Command& command) const;
   Reply await_change(const Command& command) const;
 
   Side side_;
   std::optional<Memory> memory_;
   MrHandle region_;
+  XrcDomainHandle domain_;
   SrqHandle shared_;
   std::vector<QpHandle> queue_pairs_;
+  std::vector<MwHandle> windows_;
   std::vector<std::jthread> writers_;
 };
 

@@ -1,5 +1,6 @@
 #include "conformance/support/side.h"
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include <thread>
@@ -18,6 +19,9 @@ ibv_context* open_first_device() {
 }
 
 }  // namespace
+
+void ReleaseInline::operator()(ibv_mw* window) const { EXPECT_EQ(ibv_dealloc_mw(window), 0); }
+void ReleaseInline::operator()(ibv_xrcd* domain) const { EXPECT_EQ(ibv_close_xrcd(domain), 0); }
 
 Side::Side()
     : context_(open_first_device()),
@@ -47,13 +51,41 @@ QpHandle Side::create_queue_pair(ibv_qp_cap capabilities, bool signal_all, ibv_q
   return qp;
 }
 
-SrqHandle Side::create_shared_queue() const {
-  ibv_srq_init_attr init{
-      .srq_context = nullptr,
-      .attr = {.max_wr = kOrdinaryCapabilities.max_recv_wr, .max_sge = kOrdinaryCapabilities.max_recv_sge}};
-  SrqHandle srq(ibv_create_srq(pd(), &init));
+SrqHandle Side::create_shared_queue(ibv_xrcd* domain) const {
+  const ibv_srq_attr sizes{.max_wr = kOrdinaryCapabilities.max_recv_wr, .max_sge = kOrdinaryCapabilities.max_recv_sge};
+  ibv_srq_init_attr init{.srq_context = nullptr, .attr = sizes};
+  ibv_srq_init_attr_ex extended{
+      .attr = sizes,
+      .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+      .srq_type = IBV_SRQT_XRC,
+      .pd = pd(),
+      .xrcd = domain,
+      .cq = cq()};
+  SrqHandle srq(domain ? ibv_create_srq_ex(context(), &extended) : ibv_create_srq(pd(), &init));
   EXPECT_TRUE(srq) << strerror(errno);
   return srq;
+}
+
+XrcDomainHandle Side::open_xrc_domain() const {
+  ibv_xrcd_init_attr init{.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+  XrcDomainHandle domain(ibv_open_xrcd(context(), &init));
+  EXPECT_TRUE(domain) << strerror(errno);
+  return domain;
+}
+
+QpHandle Side::create_xrc_receiver(ibv_xrcd* domain) const {
+  ibv_qp_init_attr_ex init{.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+  init.xrcd = domain;
+  QpHandle qp(ibv_create_qp_ex(context(), &init));
+  EXPECT_TRUE(qp) << strerror(errno);
+  return qp;
+}
+
+AhHandle Side::create_address_handle(const ibv_gid& destination) const {
+  ibv_ah_attr address{.grh = {.dgid = destination, .hop_limit = 64}, .is_global = 1, .port_num = kPort};
+  AhHandle handle(ibv_create_ah(pd(), &address));
+  EXPECT_TRUE(handle) << strerror(errno);
+  return handle;
 }
 
 std::optional<ibv_wc> Side::poll(std::chrono::nanoseconds patience) const {
@@ -76,7 +108,12 @@ std::optional<ibv_async_event> Side::next_event(std::chrono::milliseconds patien
   return event;
 }
 
+int init_mask(ibv_qp_type type) {
+  return type == IBV_QPT_UD ? IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY : kInitMask;
+}
+
 int rtr_mask(ibv_qp_type type) {
+  if (type == IBV_QPT_UD) return IBV_QP_STATE;
   const bool answers = type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
   return answers ? kRtrMask : kRtrMask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
@@ -91,6 +128,7 @@ ibv_qp_attr init_attributes(const Wiring& wiring) {
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = kPort;
   attributes.qp_access_flags = wiring.access;
+  attributes.qkey = wiring.qkey;
   return attributes;
 }
 
@@ -122,7 +160,7 @@ ibv_qp_attr rts_attributes(const Wiring& wiring) {
 
 int to_init(ibv_qp* qp, const Wiring& wiring) {
   ibv_qp_attr attributes = init_attributes(wiring);
-  return ibv_modify_qp(qp, &attributes, kInitMask);
+  return ibv_modify_qp(qp, &attributes, init_mask(qp->qp_type));
 }
 
 int to_rtr(ibv_qp* qp, const Address& peer, const Wiring& wiring) {

@@ -28,16 +28,25 @@ using MrHandle = std::unique_ptr<ibv_mr, Release<ibv_dereg_mr>>;
 using CqHandle = std::unique_ptr<ibv_cq, Release<ibv_destroy_cq>>;
 using SrqHandle = std::unique_ptr<ibv_srq, Release<ibv_destroy_srq>>;
 using QpHandle = std::unique_ptr<ibv_qp, Release<ibv_destroy_qp>>;
+using AhHandle = std::unique_ptr<ibv_ah, Release<ibv_destroy_ah>>;
+// The same for what inline functions of verbs.h free, which no template of several files can name.
+struct ReleaseInline {
+  void operator()(ibv_mw* window) const;
+  void operator()(ibv_xrcd* domain) const;
+};
+using MwHandle = std::unique_ptr<ibv_mw, ReleaseInline>;
+using XrcDomainHandle = std::unique_ptr<ibv_xrcd, ReleaseInline>;
 
 inline constexpr uint8_t kPort = 1;
 inline constexpr unsigned kEveryAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 // For whatever should happen soon, but waits for another process on a busy machine.
 inline constexpr std::chrono::seconds kSoon{20};
 
-// Where a queue pair is to be found.
+// Where a queue pair is to be found; of an XRC receiver also the shared receive queue that a message names.
 struct Address {
   uint32_t qpn = 0;
   ibv_gid gid{};
+  uint32_t shared_queue = 0;
 };
 
 // The attributes of a connection; the defaults wait 8.6 s for a peer that is not ready.
@@ -48,6 +57,7 @@ struct Wiring {
   uint8_t max_dest_rd_atomic = 16;
   uint8_t timeout = 18;
   uint8_t retry_cnt = 7;
+  uint32_t qkey = 0x11223344;
 
   // IBTA 9.7.6.1.3: how long a requester waits at least for a responder that does not answer.
   std::chrono::nanoseconds patience() const {
@@ -61,7 +71,8 @@ inline constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV
                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 inline constexpr int kRtsMask =
     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-// Those of the other types lack what only RC has.
+// Those of the other types lack what only RC has, and datagrams name their peers one by one.
+int init_mask(ibv_qp_type type);
 int rtr_mask(ibv_qp_type type);
 int rts_mask(ibv_qp_type type);
 ibv_qp_attr init_attributes(const Wiring& wiring);
@@ -69,7 +80,7 @@ ibv_qp_attr rtr_attributes(const Wiring& wiring, const Address& peer);
 ibv_qp_attr rts_attributes(const Wiring& wiring);
 
 inline constexpr ibv_qp_cap kOrdinaryCapabilities{
-    .max_send_wr = 64, .max_recv_wr = 16, .max_send_sge = 32, .max_recv_sge = 2, .max_inline_data = 64};
+    .max_send_wr = 64, .max_recv_wr = 16, .max_send_sge = 32, .max_recv_sge = 32, .max_inline_data = 64};
 
 class Side {
  public:
@@ -86,8 +97,13 @@ class Side {
   // In RESET. `shared`: where its receives come from, if not from itself.
   QpHandle create_queue_pair(ibv_qp_cap capabilities = kOrdinaryCapabilities, bool signal_all = false,
                              ibv_qp_type type = IBV_QPT_RC, ibv_srq* shared = nullptr) const;
-  // As large as the receive queue of an ordinary queue pair.
-  SrqHandle create_shared_queue() const;
+  // As large as the receive queue of an ordinary queue pair. `domain`: one for XRC, whose receives complete to cq().
+  SrqHandle create_shared_queue(ibv_xrcd* domain = nullptr) const;
+  // A domain that has no file, and in RESET a queue pair that receives for it.
+  XrcDomainHandle open_xrc_domain() const;
+  QpHandle create_xrc_receiver(ibv_xrcd* domain) const;
+  // The way to `destination`, which may be a group's GID.
+  AhHandle create_address_handle(const ibv_gid& destination) const;
   Address address_of(const ibv_qp* qp) const { return {qp->qp_num, gid()}; }
 
   // The next completion, waiting until `deadline`.

@@ -5,8 +5,6 @@
 
 namespace verbatim::conformance {
 
-using MwHandle = std::unique_ptr<ibv_mw, Release<ibv_dealloc_mw>>;
-
 // Binds a window by the call of its type and waits for the completion; `window` has its new rkey then. EXPECTs success,
 // and that the CQ has no other completions.
 void bind_window(const Side& side, ibv_qp* qp, ibv_mw* window, const ibv_mw_bind_info& range);
