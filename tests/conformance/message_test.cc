@@ -269,6 +269,49 @@ TEST_P(Message, GatheredFromPiecesAndScatteredIntoPieces) {
   }
 }
 
+TEST_P(Message, OfAsManyPiecesAsTheDeviceAllows) {
+  set_up_for(8192);
+  ibv_device_attr limits{};
+  ASSERT_EQ(ibv_query_device(near_->context(), &limits), 0);
+  ASSERT_EQ(limits.max_sge, static_cast<int>(kReceivePieces));
+  const uint32_t each = delivery().inline_data ? kInlineLimit / kReceivePieces : 29;
+  constexpr uint64_t kNearStride = 90;
+  const uint64_t far_stride = delivery().writes() ? each : 110;
+  fill_both();
+  Request request = message(1, kGuard, each, kGuard);
+  const uint32_t key = request.sges[0].lkey;
+  request.sges.clear();
+  std::vector<Piece> pieces;
+  for (uint64_t i = 0; i < kReceivePieces; ++i) {
+    request.sges.push_back({local(kGuard + i * kNearStride, 0).addr, each, key});
+    pieces.push_back({kGuard + i * far_stride, each});
+  }
+  post_receive(1, pieces);
+  if (delivery().invalidates()) request.immediate = key_of(1);
+  EXPECT_EQ(post(request), kAllPosted);
+  ASSERT_EQ(next(), succeeded(1));
+  expect_received(1, kReceivePieces * each);
+  uint64_t end = 0;
+  for (uint64_t i = 0; i < kReceivePieces; ++i) {
+    expect_unchanged(end, pieces[i].offset - (i == 0 ? delivery().header() : 0));
+    EXPECT_EQ(far_->first_difference(pieces[i].offset, each, kNearSeed, kGuard + i * kNearStride), std::nullopt) << i;
+    end = pieces[i].offset + each;
+  }
+  expect_unchanged(end, size_);
+}
+
+TEST_P(Message, OfOnePieceMoreIsRefused) {
+  set_up_for(64);
+  Request more = message(2, kGuard, 1, kGuard);
+  more.sges.assign(kOrdinaryCapabilities.max_send_sge + 1, more.sges[0]);
+  fill_both();
+  post_receive(1, kGuard, 8);
+  EXPECT_EQ(post({message(1, kGuard, 8, kGuard), more, message(3, kGuard, 8, kGuard)}), (Posted{EINVAL, 1}));
+  EXPECT_EQ(next(), succeeded(1));
+  expect_received(1, 8);
+  EXPECT_TRUE(no_completion());
+}
+
 TEST_P(Message, OfManyInOneListArriveInOrder) {
   const uint32_t each = delivery().inline_data ? 33 : delivery().datagram() ? 1001 : 9001;
   constexpr uint32_t kCount = kReceives;

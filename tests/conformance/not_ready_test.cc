@@ -1,4 +1,5 @@
 // A peer that does not answer: not yet ready, no longer there, or dead.
+#include <atomic>
 #include <csignal>
 #include <thread>
 
@@ -272,6 +273,92 @@ TEST_P(StoppedPeer, IsServedAsIfItRan) {
     EXPECT_EQ(next(), succeeded(id));
   }
   ASSERT_EQ(kill(far_->pid(), SIGCONT), 0);
+}
+
+// A queue pair number of nobody, in a process that is there.
+class DatagramToNobody : public PairTest, public testing::WithParamInterface<Setting> {};
+INSTANTIATE_TEST_SUITE_P(Each, DatagramToNobody, every_setting(), setting_name);
+
+TEST_P(DatagramToNobody, SucceedsAndIsLost) {
+  set_up(GetParam(), IBV_WR_SEND, kLength, IBV_QPT_UD);
+  connect();
+  const AhHandle handle = near_->create_address_handle(far_address_.gid);
+  ASSERT_EQ(far_->post_receive(0, 7, {{0, 200}}), 0);
+  const auto send = [&](uint64_t id, uint32_t qpn, uint32_t length) {
+    EXPECT_EQ(post(Request{.id = id,
+                           .opcode = IBV_WR_SEND,
+                           .sges = {local(0, length)},
+                           .handle = handle.get(),
+                           .qpn = qpn,
+                           .qkey = Wiring{}.qkey}),
+              kAllPosted);
+    EXPECT_EQ(next(), succeeded(id));
+  };
+  send(1, far_address_.qpn ^ 0x800, 64);
+  send(2, far_address_.qpn, 32);
+  const std::optional<ibv_wc> received = far_->poll();
+  ASSERT_TRUE(received);
+  EXPECT_EQ(received->wr_id, 7u);
+  EXPECT_EQ(received->byte_len, 40u + 32u);
+}
+
+// One side of a long message is killed while the receiver fetches it.
+class DeathInAFetch : public PairTest, public testing::WithParamInterface<Setting> {
+ protected:
+  static constexpr uint32_t kLarge = 256 << 20;
+  static constexpr uint64_t kMessages = 4;
+  DeathInAFetch() {
+    set_up(GetParam(), IBV_WR_SEND, kLarge);
+    connect(kPatient);
+  }
+  // Where a message begins, which was zero before.
+  bool has_begun() const { return std::atomic_ref<uint8_t>(*memory_->data()).load(std::memory_order_acquire) != 0; }
+};
+INSTANTIATE_TEST_SUITE_P(Each, DeathInAFetch, other_processes(), setting_name);
+
+TEST_P(DeathInAFetch, OfTheReceiverFailsTheOldestAtOnce) {
+  memory_->data()[0] = 1;
+  std::vector<Request> requests;
+  for (uint64_t id = 0; id < kMessages; ++id) {
+    ASSERT_EQ(far_->post_receive(0, id, {{0, kLarge}}), 0);
+    requests.push_back({.id = id, .opcode = IBV_WR_SEND, .sges = {local(0, kLarge)}});
+  }
+  EXPECT_EQ(post(requests), kAllPosted);
+  far_->await_last_byte(0, 0, 1, 0, 0);
+  const auto start = Clock::now();
+  far_->kill();
+  uint64_t id = 0;
+  Outcome outcome = next();
+  for (; id < kMessages && outcome == succeeded(id); ++id) outcome = next();
+  ASSERT_LT(id, kMessages) << "1 GiB was copied faster than a process dies";
+  EXPECT_EQ(outcome, failed(id, IBV_WC_RETRY_EXC_ERR));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  for (++id; id < kMessages; ++id) EXPECT_EQ(next(), flushed(id));
+}
+
+TEST_P(DeathInAFetch, OfTheSenderLeavesTheReceive) {
+  ibv_sge sge = local(0, kLarge);
+  for (uint64_t id = 0; id < kMessages; ++id) {
+    ibv_recv_wr request{.wr_id = id, .sg_list = &sge, .num_sge = 1};
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_recv(qp_.get(), &request, &bad), 0);
+  }
+  far_->fill(0, 64, 1);
+  for (uint64_t id = 0; id < kMessages; ++id)
+    ASSERT_EQ(far_->post_send(0, {.id = id, .opcode = IBV_WR_SEND, .piece = {0, kLarge}}), 0);
+  const auto deadline = Clock::now() + kSoon;
+  while (!has_begun() && Clock::now() < deadline) std::this_thread::yield();
+  ASSERT_TRUE(has_begun());
+  far_->kill();
+  // Nobody tells a responder that its requester has ended.
+  EXPECT_EQ(state_of(qp_.get()), IBV_QPS_RTS);
+  ASSERT_EQ(to_state(qp_.get(), IBV_QPS_ERR), 0);
+  uint64_t id = 0;
+  Outcome outcome = next();
+  for (; id < kMessages && outcome == succeeded(id); ++id) outcome = next();
+  ASSERT_LT(id, kMessages) << "1 GiB was copied faster than a process dies";
+  EXPECT_EQ(outcome, flushed(id));
+  for (++id; id < kMessages; ++id) EXPECT_EQ(next(), flushed(id));
 }
 
 }  // namespace

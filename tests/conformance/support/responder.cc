@@ -136,7 +136,8 @@ int Responder::post_send(uint32_t index, const FarRequest& request) {
               .id = request.id,
               .pieces = {request.piece},
               .opcode = request.opcode,
-              .immediate = request.immediate})
+              .immediate = request.immediate,
+              .flags = request.flags})
       .error;
 }
 
@@ -159,6 +160,14 @@ void Responder::begin_writing(uint32_t index, const RemoteMemory& there, uint64_
 }
 
 void Responder::end_writing() { ask({.act = Act::end_writing}); }
+
+int Responder::attach(uint32_t index, const ibv_gid& group) {
+  return ask({.act = Act::attach, .queue_pair = index, .group = group}).error;
+}
+
+int Responder::detach(uint32_t index, const ibv_gid& group) {
+  return ask({.act = Act::detach, .queue_pair = index, .group = group}).error;
+}
 
 std::optional<Event> Responder::next_event(std::chrono::milliseconds patience) {
   const Reply reply = ask({.act = Act::next_event, .patience = patience});

@@ -38,6 +38,7 @@ struct FarRequest {
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
   uint32_t immediate = 0;  // as it lies in memory, or the key to invalidate
+  unsigned flags = IBV_SEND_SIGNALED;
 };
 
 // What may be wanted of a responder. Sent as it is between two processes of one program.
@@ -61,6 +62,8 @@ struct Command {
     read,
     allocate_window,
     bind_window,
+    attach,
+    detach,
     begin_writing,
     end_writing,
     stop,
@@ -90,6 +93,8 @@ struct Command {
   uint32_t immediate = 0;  // as it lies in memory
   ibv_qp_type type = IBV_QPT_RC;
   bool shared = false;
+  unsigned flags = 0;
+  ibv_gid group{};
 };
 
 struct Event {
@@ -182,6 +187,9 @@ class Responder {
   // refused. The end of it destroys all queue pairs.
   void begin_writing(uint32_t index, const RemoteMemory& there, uint64_t length);
   void end_writing();
+  // The errno of entering and of leaving a multicast group.
+  int attach(uint32_t index, const ibv_gid& group);
+  int detach(uint32_t index, const ibv_gid& group);
   // Acknowledged.
   std::optional<Event> next_event(std::chrono::milliseconds patience = kSoon);
 

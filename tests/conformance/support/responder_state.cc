@@ -63,6 +63,12 @@ Reply ResponderState::execute(const Command& command) {
         reply.completion = *completion;
       }
       break;
+    case Act::attach:
+      reply.error = ibv_attach_mcast(qp, &command.group, 0);
+      break;
+    case Act::detach:
+      reply.error = ibv_detach_mcast(qp, &command.group, 0);
+      break;
     case Act::fill:
       fill(memory_->bytes(command.offset, command.length), command.seed, command.offset);
       break;
@@ -131,6 +137,7 @@ Reply ResponderState::post_send(const Command& command) const {
                   .opcode = command.opcode,
                   .remote_address = command.remote_address,
                   .rkey = command.rkey,
+                  .flags = command.flags,
                   .immediate = command.immediate};
   const Piece& piece = command.pieces[0];
   if (piece.length) request.sges = {{memory_->address(piece.offset), piece.length, region_->lkey}};
