@@ -1,9 +1,12 @@
-// Sole owner of a kernel file descriptor; closes it at the end of its life. Movable, not copyable.
+// Sole owner of a kernel file descriptor; closes it at the end of its life. Movable, not copyable. Closing it is no
+// cancellation point: no thread may be unwound from within a destructor.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
+
+#include "base/no_cancellation.h"
 
 namespace verbatim {
 
@@ -25,8 +28,9 @@ class FileDescriptor {
   int get() const { return fd_; }
   int release() { return std::exchange(fd_, -1); }
   void reset() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
+    if (fd_ < 0) return;
+    const NoCancellation guard;
+    ::close(std::exchange(fd_, -1));
   }
 
  private:

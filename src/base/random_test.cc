@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "support/cancelled_thread.h"
+
 namespace verbatim {
 namespace {
 
@@ -20,6 +22,10 @@ TEST(Random, NumbersDifferAndUseEveryBit) {
   }
   EXPECT_EQ(ever_set, ~uint64_t{0});
   EXPECT_EQ(always_set, 0u);
+}
+
+TEST(Random, NumbersAreDrawnByAThreadThatIsBeingCancelled) {
+  EXPECT_TRUE(testing_support::is_not_cancelled_in([] { (void)random_u64(); }));
 }
 
 TEST(Random, BelowOneIsZero) {

@@ -1,6 +1,7 @@
 #include "model/device.h"
 
 #include "base/log.h"
+#include "base/no_cancellation.h"
 #include "model/completion_queue.h"
 #include "model/queue_pair.h"
 
@@ -41,6 +42,7 @@ bool Device::is_local(const Gid& gid) {
 }
 
 bool Device::refresh_gids() {
+  const NoCancellation guard;
   std::lock_guard refreshing(refresh_mutex_);
   const std::vector<GidInterface> interfaces = surroundings_.addresses.interfaces();
   GidTable::Change change;

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "support/cancelled_thread.h"
 #include "support/test_device.h"
 
 namespace verbatim::model {
 namespace {
 
 using testing_support::gid_of;
+using testing_support::is_not_cancelled_in;
 using testing_support::kHostGid;
 using testing_support::TestDevice;
 
@@ -53,6 +55,12 @@ TEST_F(ADevice, TellsOfAChangeWhoeverFindsIt) {
   EXPECT_EQ(gid_changes(), 1u);
   EXPECT_FALSE(side_.device.refresh_gids());
   EXPECT_EQ(gid_changes(), 0u);
+}
+
+// Others would wait for its lock for ever.
+TEST_F(ADevice, LooksForGidsInAThreadThatIsBeingCancelled) {
+  side_.addresses.gids.push_back(other_gid_);
+  EXPECT_TRUE(is_not_cancelled_in([&] { EXPECT_TRUE(side_.device.is_local(other_gid_)); }));
 }
 
 TEST_F(ADevice, TellsNothingToWhoHasClosedIt) {

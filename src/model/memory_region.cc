@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/no_cancellation.h"
 #include "local/maps.h"
 #include "local/revocation.h"
 #include "proto/work.h"
@@ -76,6 +77,7 @@ bool outlives_power(const Backing& backing) {
 
 // Checks everything there is to check, and finds the file behind the memory.
 Result<Backing> prepare(const Request& request, const DeviceAttributes& limits) {
+  const NoCancellation guard;
   if (Status status = check(request, limits); !status.ok()) return status;
   Backing backing;
   // What is behind memory on demand may be another thing at each operation, which the kernel looks up then.

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/cancelled_thread.h"
 #include "support/shared_memory.h"
 #include "support/test_device.h"
 
@@ -220,6 +221,17 @@ TEST_F(MemoryRegionTest, ReregisteringWaitsForAPeerInTheMiddleOfASlice) {
   EXPECT_TRUE(region->reregister({.access = access::kRemoteRead}).ok());
   EXPECT_TRUE(ended.load());
   requester.join();
+}
+
+// Also where it has to ask the kernel what is behind the memory.
+TEST_F(MemoryRegionTest, IsRegisteredByAThreadThatIsBeingCancelled) {
+  std::unique_ptr<MemoryRegion> region;
+  EXPECT_TRUE(testing_support::is_not_cancelled_in(
+      [&] { region = register_memory(pages.address(), kPage, kReadWrite).take(); }));
+  EXPECT_TRUE(published(region->key()));
+  pages.forbid_writing();
+  EXPECT_TRUE(testing_support::is_not_cancelled_in(
+      [&] { EXPECT_EQ(error_of(pages.address(), kPage, access::kLocalWrite), EFAULT); }));
 }
 
 TEST_F(MemoryRegionTest, RefusesMemoryThatIsNotThere) {

@@ -75,6 +75,7 @@ void start_log(const Configuration& configuration) {
 }  // namespace
 
 Result<Process*> Process::get() {
+  const NoCancellation guard;
   std::lock_guard lock(instance_mutex);
   if (instance) return instance;
   Result<std::unique_ptr<Process>> created = create();
@@ -145,6 +146,7 @@ Result<Slot> Process::claim_slot() {
 
 Status Process::start_engine() {
   if (engine_.running()) return Status::success();
+  const NoCancellation guard;
   std::lock_guard lock(join_mutex_);
   if (engine_.running()) return Status::success();
   if (!client_) {

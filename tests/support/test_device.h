@@ -39,7 +39,10 @@ class CountingWaker final : public model::Waker {
 // One interface; its addresses are the test's to change while no other thread reads them.
 class FakeAddresses final : public model::AddressSource {
  public:
-  std::vector<model::GidInterface> interfaces() override { return {{.ifindex = 2, .mtu = 9000, .gids = gids}}; }
+  std::vector<model::GidInterface> interfaces() override {
+    pthread_testcancel();  // as when the kernel is asked
+    return {{.ifindex = 2, .mtu = 9000, .gids = gids}};
+  }
   std::vector<Gid> gids{kHostGid};
 };
 

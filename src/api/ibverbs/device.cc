@@ -12,6 +12,7 @@
 #include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
 #include "api/ibverbs/port.h"
+#include "base/no_cancellation.h"
 #include "runtime/configuration.h"
 #include "runtime/device_identity.h"
 #include "runtime/process.h"
@@ -122,6 +123,7 @@ VERBATIM_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return htobe64(attribu
 VERBATIM_EXPORT int ibv_get_device_index(ibv_device*) { return -1; }
 
 VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  const NoCancellation guard;
   const Result<runtime::Process*> process = runtime::Process::get();
   if (!process.ok()) return fail(process.error());
   Result<EventCounter> counter = EventCounter::create();

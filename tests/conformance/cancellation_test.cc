@@ -1,0 +1,107 @@
+// A thread that is being cancelled ends before a call of ours or after it, never in the middle of what others would
+// wait for: opening the device, registering memory, meeting a peer of another process.
+#include <arpa/inet.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "conformance/support/pair.h"
+#include "support/cancelled_thread.h"
+
+namespace verbatim::conformance {
+namespace {
+
+using testing_support::is_not_cancelled_in;
+
+TEST(Cancellation, DoesNotEndTheOpeningOfADevice) {
+  // In a process whose library is still untouched.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ibv_device** const devices = ibv_get_device_list(nullptr);
+    ContextHandle context;
+    EXPECT_TRUE(is_not_cancelled_in([&] { context.reset(ibv_open_device(devices[0])); }));
+    EXPECT_TRUE(context);
+    ibv_free_device_list(devices);
+    context.reset();
+    _exit(testing::Test::HasFailure());
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(Cancellation, DoesNotEndTheRegistrationOfMemory) {
+  const Side side;
+  for (const MemoryKind kind : {MemoryKind::anonymous, MemoryKind::file}) {
+    const Memory memory(kind, 4096);
+    MrHandle region;
+    EXPECT_TRUE(is_not_cancelled_in([&] { region = side.register_memory(memory); }));
+    EXPECT_TRUE(is_not_cancelled_in([&] {
+      EXPECT_EQ(ibv_rereg_mr(region.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data(), 8, 0), 0);
+    }));
+    region.reset();
+    // What is behind memory that cannot be written is looked up.
+    ASSERT_EQ(mprotect(memory.data(), memory.size(), PROT_READ), 0);
+    EXPECT_TRUE(is_not_cancelled_in([&] {
+      EXPECT_EQ(ibv_reg_mr(side.pd(), memory.data(), 8, IBV_ACCESS_LOCAL_WRITE), nullptr);
+      EXPECT_EQ(errno, EFAULT);
+    }));
+  }
+}
+
+// Each of these closes a descriptor.
+TEST(Cancellation, DoesNotEndTheEndOfWhatWasMade) {
+  ibv_device** const devices = ibv_get_device_list(nullptr);
+  ContextHandle context(ibv_open_device(devices[0]));
+  ibv_free_device_list(devices);
+  ASSERT_TRUE(context);
+  PdHandle pd(ibv_alloc_pd(context.get()));
+  const Memory memory(MemoryKind::file, 4096);
+  MrHandle region(ibv_reg_mr(pd.get(), memory.data(), memory.size(), 0));
+  ibv_comp_channel* const channel = ibv_create_comp_channel(context.get());
+  ASSERT_TRUE(region && channel);
+  EXPECT_TRUE(is_not_cancelled_in([&] { region.reset(); }));
+  EXPECT_TRUE(is_not_cancelled_in([&] { EXPECT_EQ(ibv_destroy_comp_channel(channel), 0); }));
+  EXPECT_TRUE(is_not_cancelled_in([&] { pd.reset(); }));
+  EXPECT_TRUE(is_not_cancelled_in([&] { context.reset(); }));
+}
+
+// The first of them also starts the agent, or finds it.
+TEST(Cancellation, DoesNotEndTheMeetingOfAPeer) {
+  for (const Setting setting : {Setting::other_process_anonymous, Setting::other_process_file}) {
+    const std::unique_ptr<Responder> peer = Responder::start(setting);
+    const RemoteMemory there = peer->register_memory(4096);
+    const Address far = peer->create_queue_pair();
+    const Side side;
+    const Memory memory(MemoryKind::anonymous, 4096);
+    const MrHandle region = side.register_memory(memory);
+    const QpHandle qp = side.create_queue_pair();
+    ASSERT_EQ(to_init(qp.get()), 0);
+    EXPECT_TRUE(is_not_cancelled_in([&] { EXPECT_EQ(to_rtr(qp.get(), far), 0); }));
+    ASSERT_EQ(to_rts(qp.get()), 0);
+    ASSERT_EQ(peer->connect(0, side.address_of(qp.get())), 0);
+    fill(memory.bytes(), 1);
+    EXPECT_EQ(
+        post(qp.get(),
+             {{.sges = {{memory.address(), 4096, region->lkey}}, .remote_address = there.address, .rkey = there.rkey}}),
+        kAllPosted);
+    const std::optional<ibv_wc> completion = side.poll();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion->status);
+    EXPECT_EQ(peer->first_difference(0, 4096, 1, 0), std::nullopt);
+  }
+}
+
+// A GID that the device does not know yet is asked for, with a lock held.
+TEST(Cancellation, DoesNotEndTheSearchForAGid) {
+  const Side side;
+  const QpHandle qp = side.create_queue_pair();
+  ASSERT_EQ(to_init(qp.get()), 0);
+  Address nowhere{.qpn = 1};
+  ASSERT_EQ(inet_pton(AF_INET6, "2001:db8::1", &nowhere.gid), 1);
+  EXPECT_TRUE(is_not_cancelled_in([&] { EXPECT_EQ(to_rtr(qp.get(), nowhere), EHOSTUNREACH); }));
+  EXPECT_EQ(to_rtr(qp.get(), nowhere), EHOSTUNREACH);
+}
+
+}  // namespace
+}  // namespace verbatim::conformance
