@@ -70,9 +70,18 @@ bool Lanes::serve_once(Receiver& receiver) {
     // Asked before the last look. While the table knows it, it would be found again, with all that it ever sent.
     const bool ended = pair->peer()->dead() && !peers_.knows(pair->peer()->incarnation());
     pair->find_other_lane();
-    bool active = pair->take_replies(
-        [&](const Awaiting& awaiting, const ReplyFields& reply) { receiver.deliver(awaiting, reply); });
-    if (pair->take_requests(kRequestsATurn, [&](const Request& request) { return receiver.serve(request); })) {
+    const auto take_replies = [&] {
+      return pair->take_replies(
+          [&](const Awaiting& awaiting, const ReplyFields& reply) { receiver.deliver(awaiting, reply); });
+    };
+    bool active = take_replies();
+    const auto serve = [&](const Request& request) {
+      // A program that gets an answer to its message has been told before that the message arrived; some wait for the
+      // two events in that order.
+      active |= take_replies();
+      return receiver.serve(request);
+    };
+    if (pair->take_requests(kRequestsATurn, serve)) {
       active = true;
       pair->peer()->wake();
     }

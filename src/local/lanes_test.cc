@@ -97,6 +97,30 @@ TEST_F(LanesTest, AnAnswerMayBeShownBeforeServingIsOver) {
   EXPECT_THAT(at_a.values, ElementsAre(5)) << "and it is not given twice";
 }
 
+TEST_F(LanesTest, WhatAPeerAnsweredBeforeItSentARequestIsHeardBeforeThatRequest) {
+  // While a serves the first request, b answers a's message and then sends its second one.
+  struct : Recorder {
+    std::optional<ReplyFields> serve(const Request& request) override {
+      order.push_back("request " + std::to_string(request.fields().number));
+      if (request.fields().number == 1) {
+        test->lanes_b.turn(test->at_b);
+        test->post(*test->lanes_b.to(test->b.peers().find(Slot{0x10})), 2);
+      }
+      return Recorder::serve(request);
+    }
+    void deliver(const Awaiting& awaiting, const ReplyFields&) override {
+      order.push_back("answer " + std::to_string(awaiting.number));
+    }
+    LanesTest* test = nullptr;
+    std::vector<std::string> order;
+  } busy;
+  busy.test = this;
+  post(*a_to_b(), 7);
+  post(*lanes_b.to(b.peers().find(Slot{0x10})), 1);
+  lanes_a.turn(busy);
+  EXPECT_THAT(busy.order, ElementsAre("request 1", "answer 7", "request 2"));
+}
+
 TEST_F(LanesTest, AProcessTalksToItself) {
   const auto lanes = lanes_a.to(a.peers().self());
   EXPECT_EQ(post(*lanes, 7, "me"), LanePair::Post::shown);
