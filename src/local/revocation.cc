@@ -33,6 +33,12 @@ bool is_ours(const Adapter& adapter, Qpn qpn) {
   return false;
 }
 
+std::function<bool(TouchTarget)> through_window(const Adapter& adapter, MemoryKey key) {
+  return [&adapter, entry = adapter.view().entry_index(key)](TouchTarget target) {
+    return target.region_entry == entry && is_ours(adapter, target.qpn);
+  };
+}
+
 }  // namespace
 
 void settle_region(Adapter& adapter, PeerTable& peers, const Clock& clock, MemoryKey key) {
@@ -44,13 +50,27 @@ void settle_region(Adapter& adapter, PeerTable& peers, const Clock& clock, Memor
 }
 
 void settle_window(Adapter& adapter, PeerTable& peers, const Clock& clock, MemoryKey key) {
-  const uint32_t entry = adapter.view().entry_index(key);
   settle(adapter, peers, clock,
-         [&](const Peer&, TouchTarget target) { return target.region_entry == entry && is_ours(adapter, target.qpn); });
+         [matches = through_window(adapter, key)](const Peer&, TouchTarget target) { return matches(target); });
 }
 
 void settle_queue_pair(Adapter& adapter, PeerTable& peers, const Clock& clock, Qpn qpn) {
   settle(adapter, peers, clock, [&](const Peer&, TouchTarget target) { return target.qpn == qpn; });
+}
+
+Revocation Revocation::of_window(Adapter& adapter, PeerTable& peers, MemoryKey key) {
+  Revocation revocation;
+  const std::vector<std::shared_ptr<Peer>> everyone = peers.everyone();
+  heavy_fence(adapter.view().revokes_by_membarrier());
+  for (const std::shared_ptr<Peer>& peer : everyone)
+    for (const OngoingTouch& touch : ongoing_touches(peer->view().touch_records(), through_window(adapter, key)))
+      revocation.touches_.push_back({peer, touch});
+  return revocation;
+}
+
+bool Revocation::is_over() {
+  std::erase_if(touches_, [](const Touch& one) { return one.touch.has_moved_on() || one.by->gone(); });
+  return touches_.empty();
 }
 
 }  // namespace verbatim::local

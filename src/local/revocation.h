@@ -16,4 +16,22 @@ void settle_region(Adapter& adapter, PeerTable& peers, const Clock& clock, Memor
 void settle_window(Adapter& adapter, PeerTable& peers, const Clock& clock, MemoryKey key);
 void settle_queue_pair(Adapter& adapter, PeerTable& peers, const Clock& clock, Qpn qpn);
 
+// The wait for those who hold what others need meanwhile, and so look now and again instead of blocking.
+class Revocation {
+ public:
+  // Nothing to wait for.
+  Revocation() = default;
+  // settle_window's.
+  static Revocation of_window(Adapter& adapter, PeerTable& peers, MemoryKey key);
+
+  bool is_over();
+
+ private:
+  struct Touch {
+    std::shared_ptr<Peer> by;
+    OngoingTouch touch;
+  };
+  std::vector<Touch> touches_;
+};
+
 }  // namespace verbatim::local

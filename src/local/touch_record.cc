@@ -22,8 +22,8 @@ TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget tar
   while (records_.claimed_[index_].exchange(true, std::memory_order_acquire)) index_ = (index_ + 1) % kTouchRecords;
   TouchRecord& record = records_.records_[index_];
   word_ = record.word.load(std::memory_order_relaxed) + 1;
-  record.target.store(pack(target), std::memory_order_release);  // pairs with wait_for_touches
-  record.word.store(word_, std::memory_order_release);           // pairs with wait_for_touches
+  record.target.store(pack(target), std::memory_order_release);  // pairs with ongoing_touches
+  record.word.store(word_, std::memory_order_release);           // pairs with ongoing_touches
   if (light)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
@@ -31,12 +31,12 @@ TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget tar
 }
 
 TouchRecords::Guard::~Guard() {
-  records_.records_[index_].word.store(word_ + 1, std::memory_order_release);  // pairs with wait_for_touches
+  records_.records_[index_].word.store(word_ + 1, std::memory_order_release);  // pairs with has_moved_on
   records_.claimed_[index_].store(false, std::memory_order_release);           // pairs with the exchange in Guard
 }
 
-void wait_for_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches,
-                      const std::function<bool()>& give_up) {
+std::vector<OngoingTouch> ongoing_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches) {
+  std::vector<OngoingTouch> ongoing;
   for (uint32_t i = 0; i < kTouchRecords; ++i) {
     const TouchRecord& record = records[i];
     const uint64_t word = record.word.load(std::memory_order_acquire);  // pairs with Guard
@@ -44,11 +44,18 @@ void wait_for_touches(const TouchRecord* records, const std::function<bool(Touch
     // pairs with Guard: who sees a later touch's target here also sees below that the record has moved on
     const TouchTarget target = unpack(record.target.load(std::memory_order_acquire));
     // A record that moves on between the two loads began anew after R2, and will see the withdrawn entry.
-    while (record.word.load(std::memory_order_acquire) == word && matches(target)) {
+    if (const OngoingTouch touch(record, word); !touch.has_moved_on() && matches(target)) ongoing.push_back(touch);
+  }
+  return ongoing;
+}
+
+void wait_for_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches,
+                      const std::function<bool()>& give_up) {
+  for (const OngoingTouch& touch : ongoing_touches(records, matches))
+    while (!touch.has_moved_on()) {
       if (give_up()) return;
       sched_yield();
     }
-  }
 }
 
 bool register_membarrier() { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "local/segment_layout.h"
 
@@ -50,6 +51,20 @@ class TouchRecords {
   // Process-private: which records have a user. Only flags, so a thread spins at most for another one's slice.
   std::array<std::atomic<bool>, kTouchRecords> claimed_{};
 };
+
+// A record that was active when R3 looked at it.
+class OngoingTouch {
+ public:
+  OngoingTouch(const TouchRecord& record, uint64_t word) : record_(&record), word_(word) {}
+  bool has_moved_on() const { return record_->word.load(std::memory_order_acquire) != word_; }  // pairs with ~Guard
+
+ private:
+  const TouchRecord* record_;
+  uint64_t word_;
+};
+
+// R3's scan of one segment's records: those that are active on a target that `matches` it.
+std::vector<OngoingTouch> ongoing_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches);
 
 // R3 for one segment's records: waits until every record that was active on a matching target has moved on.
 // `matches` judges a target; `give_up` is asked between looks and ends the wait (the peer died); both on this thread.

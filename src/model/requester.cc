@@ -200,10 +200,16 @@ Requester::Step Requester::execute_directly(const SendWork& work, uint64_t& budg
 
 Requester::Step Requester::change_window(const SendWork& work) {
   WindowTable& windows = core_.device.windows();
-  const Verdict verdict = work.opcode == SendOpcode::bind_window
-                              ? windows.bind(core_.pd(), core_.qpn, work.operands.bind)
-                              : windows.invalidate(core_.pd(), core_.qpn, MemoryKey{work.immediate});
-  if (verdict.status != CompletionStatus::success) return fail_head(verdict);
+  if (!window_change_) {
+    local::Revocation revocation;
+    const Verdict verdict = work.opcode == SendOpcode::bind_window
+                                ? windows.bind(core_.pd(), core_.qpn, work.operands.bind, revocation)
+                                : windows.invalidate(core_.pd(), core_.qpn, MemoryKey{work.immediate}, revocation);
+    if (verdict.status != CompletionStatus::success) return fail_head(verdict);
+    window_change_ = std::move(revocation);
+  }
+  if (!window_change_->is_over()) return hold(Hold::time);
+  window_change_.reset();
   complete_head();
   return Step::went_on;
 }
@@ -371,6 +377,7 @@ void Requester::clear() {
   sends_.clear();
   head_offset_ = 0;
   data_placed_ = by_request_ = false;
+  window_change_.reset();
   hold_ = Hold::nothing;
   introduction_ = not_ready_ = no_receive_ = {};
   attempt_ = draw_attempt();

@@ -10,7 +10,10 @@
 // this host's affair, not the network's. Not thread-safe: used under the queue pair's lock. Never blocks.
 #pragma once
 
+#include <optional>
+
 #include "local/datagram_sender.h"
+#include "local/revocation.h"
 #include "model/queue_pair_core.h"
 #include "model/send_queue.h"
 
@@ -93,10 +96,11 @@ class Requester {
   local::LocalEndpoint endpoint_;
   local::DatagramSender datagrams_;
   SendQueue sends_;
-  uint64_t head_offset_ = 0;   // bytes of the next request that are in place
-  bool data_placed_ = false;   // all of a WRITE_WITH_IMM's, whose notice is still to be posted
-  bool by_request_ = false;    // the next request can only be executed by the peer
-  Hold hold_ = Hold::nothing;  // since the last run
+  uint64_t head_offset_ = 0;                        // bytes of the next request that are in place
+  bool data_placed_ = false;                        // all of a WRITE_WITH_IMM's, whose notice is still to be posted
+  bool by_request_ = false;                         // the next request can only be executed by the peer
+  std::optional<local::Revocation> window_change_;  // the next request has made it, and waits for its end
+  Hold hold_ = Hold::nothing;                       // since the last run
   Wait introduction_;
   Wait not_ready_;
   Wait no_receive_;

@@ -145,7 +145,7 @@ Responder::Reply Responder::serve_message(const Request& request, Fatality& fata
     if (const Reply reply = begin(request, fatality)) return reply;
   }
   Verdict verdict;
-  switch (place(request, verdict)) {
+  switch (inbound_.offset < inbound_.length ? place(request, verdict) : Placing::done) {
     case Placing::done:
       break;
     case Placing::receive_bad:
@@ -216,6 +216,7 @@ Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   }
   inbound_.from = request.from().incarnation();
   inbound_.position = request.position();
+  inbound_.invalidation.reset();
   inbound_.length = placed ? fields.remote_address : fields.length;
   inbound_.offset = placed ? inbound_.length : 0;
   if (placed) return std::nullopt;
@@ -248,14 +249,18 @@ Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
     inbound_.position = Inbound::kNone;
     return ReplyFields{.kind = ReplyKind::skipped};
   }
-  if (opcode_of(request) == SendOpcode::send_with_invalidate) {
-    Verdict verdict = core_.device.windows().invalidate(inbound_.pd, core_.qpn, MemoryKey{request.fields().immediate});
+  if (opcode_of(request) == SendOpcode::send_with_invalidate && !inbound_.invalidation) {
+    local::Revocation revocation;
+    Verdict verdict =
+        core_.device.windows().invalidate(inbound_.pd, core_.qpn, MemoryKey{request.fields().immediate}, revocation);
     if (verdict.status != CompletionStatus::success) {
       verdict.status = CompletionStatus::local_protection_error;
       fatality = Fatality::access_error;
       return refuse(request, verdict, CompletionStatus::remote_access_error, Reason::not_invalidatable);
     }
+    inbound_.invalidation = std::move(revocation);
   }
+  if (inbound_.invalidation && !inbound_.invalidation->is_over()) return std::nullopt;
   const ReplyFields accepted{.kind = ReplyKind::accepted};
   request.answer(accepted);
   complete(request, CompletionStatus::success, Reason::none);

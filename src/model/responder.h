@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "local/revocation.h"
 #include "model/queue_pair_core.h"
 #include "model/receive_queue.h"
 #include "model/shared_receive_queue.h"
@@ -58,6 +59,7 @@ class Responder {
     SharedReceiveQueue* shared = nullptr;
     uint64_t offset = 0;  // bytes that are in place
     uint64_t length = 0;
+    std::optional<local::Revocation> invalidation;  // made, and its end is waited for
   };
 
   Reply serve_message(const local::Request& request, Fatality& fatality);

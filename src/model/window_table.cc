@@ -55,10 +55,10 @@ void WindowTable::release(MemoryKey key) {
     adapter_.withdraw_region(key);
     windows_.erase(name_of(key));
   }
-  settle(key);
+  local::settle_window(adapter_, peers_, clock_, key);
 }
 
-local::Verdict WindowTable::bind(PdId pd, Qpn qpn, const WindowBind& request) {
+local::Verdict WindowTable::bind(PdId pd, Qpn qpn, const WindowBind& request, local::Revocation& revocation) {
   local::Verdict verdict;
   bool was_bound = false;
   {
@@ -71,11 +71,11 @@ local::Verdict WindowTable::bind(PdId pd, Qpn qpn, const WindowBind& request) {
     window->key.value = name_of(window->key) | (request.new_key.value & kTag);
     attach(*window, region, request, qpn);
   }
-  if (was_bound) settle(request.window);
+  if (was_bound) revocation = local::Revocation::of_window(adapter_, peers_, request.window);
   return verdict;
 }
 
-local::Verdict WindowTable::invalidate(PdId pd, Qpn qpn, MemoryKey key) {
+local::Verdict WindowTable::invalidate(PdId pd, Qpn qpn, MemoryKey key, local::Revocation& revocation) {
   constexpr auto kStatus = CompletionStatus::local_qp_operation_error;
   constexpr auto kReason = Reason::not_invalidatable;
   local::Verdict verdict;
@@ -100,7 +100,7 @@ local::Verdict WindowTable::invalidate(PdId pd, Qpn qpn, MemoryKey key) {
     }
     if (verdict.status != CompletionStatus::success) return verdict;
   }
-  settle(key);
+  revocation = local::Revocation::of_window(adapter_, peers_, key);
   return verdict;
 }
 
@@ -190,7 +190,5 @@ void WindowTable::detach(Window& window) {
   window.region = {};
   window.queue_pair = {};
 }
-
-void WindowTable::settle(MemoryKey key) { local::settle_window(adapter_, peers_, clock_, key); }
 
 }  // namespace verbatim::model

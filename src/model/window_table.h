@@ -3,8 +3,7 @@
 // it as one: its range and rights, and for type 2 the queue pair it is bound to. Bits 8-31 of its key name it for life,
 // the low 8 change with each bind.
 //
-// Thread-safe, and its lock is the innermost: what executes requests may call it under a queue pair's locks. bind() and
-// invalidate() wait for peers in the middle of a slice (local/revocation.h): not under a touch record of one's own.
+// Thread-safe, and its lock is the innermost: what executes requests may call it under a queue pair's locks.
 #pragma once
 
 #include <mutex>
@@ -31,17 +30,18 @@ class WindowTable {
 
   // A window that grants nothing yet. ENOMEM when the table of keys is full.
   Result<MemoryKey> allocate(PdId pd, WindowType type);
-  // Forgets the window that `key` names; nothing can land through it any more.
+  // Forgets the window that `key` names; nothing can land through it any more. Waits for peers in the middle of a slice
+  // (local/revocation.h): not under a touch record of one's own.
   void release(MemoryKey key);
 
-  // Executes a request of queue pair `qpn` in `pd`. On success the window has the low 8 bits of the new key and nothing
-  // can land through the old one any more. A region of key 0 or a length of 0 unbinds a type 1 window. Otherwise
-  // window_bind_error, and nothing has changed.
-  local::Verdict bind(PdId pd, Qpn qpn, const WindowBind& request);
+  // Executes a request of queue pair `qpn` in `pd`. On success the window has the low 8 bits of the new key, and
+  // nothing can land through the old one any more when `revocation` is over. A region of key 0 or a length of 0 unbinds
+  // a type 1 window. Otherwise window_bind_error, and nothing has changed.
+  local::Verdict bind(PdId pd, Qpn qpn, const WindowBind& request, local::Revocation& revocation);
   // Takes the rights of a type 2 window away, by the request of its own queue pair or of that queue pair's peer; one
-  // that is not bound stays so. On success nothing can land through the key any more. Otherwise
-  // local_qp_operation_error, and nothing has changed.
-  local::Verdict invalidate(PdId pd, Qpn qpn, MemoryKey key);
+  // that is not bound stays so. On success nothing can land through the key any more when `revocation` is over.
+  // Otherwise local_qp_operation_error, and nothing has changed.
+  local::Verdict invalidate(PdId pd, Qpn qpn, MemoryKey key, local::Revocation& revocation);
   // Unbinds the windows of a queue pair that ends: its number will be another's.
   void forget(Qpn qpn);
 
@@ -64,8 +64,6 @@ class WindowTable {
                 local::Verdict& verdict) const;
   void attach(Window& window, const local::RegionFields& region, const WindowBind& request, Qpn qpn);
   void detach(Window& window);
-
-  void settle(MemoryKey key);
 
   local::Adapter& adapter_;
   local::PeerTable& peers_;

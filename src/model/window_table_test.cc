@@ -39,8 +39,21 @@ struct WindowTableTest : testing::Test {
             .length = 1000,
             .access = kReadWrite};
   }
-  local::Verdict bind(const WindowBind& what) { return side.device.windows().bind(pd, qpn, what); }
-  local::Verdict invalidate(MemoryKey key) { return side.device.windows().invalidate(pd, qpn, key); }
+  // As requests of a queue pair, which end when nothing can land any more.
+  local::Verdict bind(PdId in, const WindowBind& what) {
+    local::Revocation revocation;
+    const local::Verdict verdict = side.device.windows().bind(in, qpn, what, revocation);
+    while (!revocation.is_over()) std::this_thread::yield();
+    return verdict;
+  }
+  local::Verdict bind(const WindowBind& what) { return bind(pd, what); }
+  local::Verdict invalidate(PdId in, Qpn by, MemoryKey key) {
+    local::Revocation revocation;
+    const local::Verdict verdict = side.device.windows().invalidate(in, by, key, revocation);
+    while (!revocation.is_over()) std::this_thread::yield();
+    return verdict;
+  }
+  local::Verdict invalidate(MemoryKey key) { return invalidate(pd, qpn, key); }
   local::RegionFields published(MemoryKey key) {
     local::RegionFields fields;
     return side.process.adapter().view().read(key, fields) ? fields : local::RegionFields{};
@@ -152,7 +165,7 @@ TEST_F(WindowTableTest, BindingIsRefusedAndChangesNothing) {
     row.change(what);
     expect_bind_error(what, row.reason);
   }
-  EXPECT_EQ(side.device.windows().bind(other_pd, qpn, request(two->key())).reason, Reason::window_unknown);
+  EXPECT_EQ(bind(other_pd, request(two->key())).reason, Reason::window_unknown);
   EXPECT_EQ(bind(request(two->key())).status, CompletionStatus::success) << "none of it did any harm";
 }
 
@@ -196,8 +209,8 @@ TEST_F(WindowTableTest, OnlyAType2WindowsOwnQueuePairInvalidatesItByItsPresentKe
   expect_not_invalidatable(invalidate(first.new_key));
   expect_not_invalidatable(invalidate(second.window));
   expect_not_invalidatable(invalidate(region->key()));
-  expect_not_invalidatable(side.device.windows().invalidate(other_pd, qpn, second.new_key));
-  expect_not_invalidatable(side.device.windows().invalidate(pd, other_qpn, second.new_key));
+  expect_not_invalidatable(invalidate(other_pd, qpn, second.new_key));
+  expect_not_invalidatable(invalidate(pd, other_qpn, second.new_key));
   EXPECT_EQ(published(first.new_key).access, kReadWrite);
   EXPECT_EQ(published(second.new_key).access, kReadWrite);
   EXPECT_EQ(invalidate(second.new_key).status, CompletionStatus::success);
