@@ -8,7 +8,6 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "model/async_events.h"
@@ -95,11 +94,6 @@ class CompletionQueue {
   Backlog run_feeders();
   static void retire(const Entry& entry);
 
-  // Polls in a row that find nothing, some 50 µs of them, before the poller lets another thread have its processor:
-  // the one it waits for may be that thread, and would else run only when the poller's time slice, of milliseconds, is
-  // over.
-  static constexpr int kPatience = 2048;
-
   Device& device_;
   AsyncEvents& events_;
   void* const handle_;
@@ -116,7 +110,6 @@ class CompletionQueue {
   std::unique_ptr<Entry[]> ring_;
   uint64_t added_ = 0;
   uint64_t taken_ = 0;
-  int polls_in_vain_ = 0;
   CompletionNotification notification_;
 
   // How many feeders there are, for those who only want to know whether any. Written under feeders_mutex_.
@@ -134,20 +127,13 @@ int CompletionQueue::poll(int most, Take&& take) {
   // Who has not taken what is there needs no more yet, so that messages come no faster than receives are posted.
   if (device_.lanes().in_use() && !holds(most)) device_.serve_lanes();
   if (feeder_count_.load(std::memory_order_relaxed) != 0) carry_on_polled();
+  std::lock_guard lock(mutex_);
   int count = 0;
-  bool in_vain;
-  {
-    std::lock_guard lock(mutex_);
-    for (; count < most && taken_ != added_; ++count, ++taken_) {
-      const Entry& entry = ring_[taken_ % capacity_];
-      take(entry.completion);
-      retire(entry);
-    }
-    polls_in_vain_ = count == 0 ? polls_in_vain_ + 1 : 0;
-    in_vain = polls_in_vain_ == kPatience;
-    if (in_vain) polls_in_vain_ = 0;
+  for (; count < most && taken_ != added_; ++count, ++taken_) {
+    const Entry& entry = ring_[taken_ % capacity_];
+    take(entry.completion);
+    retire(entry);
   }
-  if (in_vain) std::this_thread::yield();
   return count;
 }
 

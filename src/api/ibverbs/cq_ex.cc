@@ -19,16 +19,24 @@ int next_poll(ibv_cq_ex* cq) {
   return 0;
 }
 
-int start_poll_alone(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
+int first_poll(ibv_cq_ex* cq, const ibv_poll_cq_attr* attr) {
   return attr && attr->comp_mask != 0 ? EINVAL : next_poll(cq);
+}
+
+int start_poll_alone(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
+  const int error = first_poll(cq, attr);
+  object_of(cq).patience.after(error == 0);
+  return error;
 }
 void end_poll_alone(ibv_cq_ex*) {}
 
 int start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
-  object_of(cq).batch.lock();
-  const int error = start_poll_alone(cq, attr);
+  CqObject& object = object_of(cq);
+  object.batch.lock();
+  const int error = first_poll(cq, attr);
   // No batch, so nobody will end it.
-  if (error) object_of(cq).batch.unlock();
+  if (error) object.batch.unlock();
+  object.patience.after(error == 0);
   return error;
 }
 void end_poll(ibv_cq_ex* cq) { object_of(cq).batch.unlock(); }

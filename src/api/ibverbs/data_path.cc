@@ -38,7 +38,8 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
   if (entries < 0) return -1;
-  return object_of(cq).impl->poll(entries, [&](const Completion& completion) {
+  CqObject& object = object_of(cq);
+  const int count = object.impl->poll(entries, [&](const Completion& completion) {
     // The P_Key table has one entry; an Ethernet port has no LIDs.
     *wc++ = {.wr_id = completion.work_id,
              .status = static_cast<ibv_wc_status>(completion.status),
@@ -54,6 +55,8 @@ int poll_cq(ibv_cq* cq, int entries, ibv_wc* wc) {
              .sl = completion.service_level,
              .dlid_path_bits = 0};
   });
+  object.patience.after(count != 0);
+  return count;
 }
 
 int req_notify_cq(ibv_cq* cq, int solicited_only) {

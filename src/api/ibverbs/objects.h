@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "api/ibverbs/newer_verbs.h"
+#include "api/ibverbs/poll_patience.h"
 #include "api/ibverbs/send_batch.h"
 #include "base/file_descriptor.h"
 #include "model/address_handle.h"
@@ -65,6 +66,7 @@ struct CqObject {
   std::unique_ptr<model::CompletionQueue> impl;
   // The parent domain it was made in, or null; it is in use as long.
   PdObject* domain = nullptr;
+  PollPatience patience;
   // From start_poll to end_poll: whose batch it is, and the completion that the read functions are about.
   std::mutex batch;
   Completion current;
