@@ -25,6 +25,7 @@ class Revocation {
   static Revocation of_window(Adapter& adapter, PeerTable& peers, MemoryKey key);
 
   bool is_over();
+  void wait();
 
  private:
   struct Touch {

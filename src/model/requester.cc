@@ -365,6 +365,12 @@ void Requester::withdraw() {
 }
 
 void Requester::flush() {
+  if (window_change_) {
+    // It has been made, and a request that it refused may be why the queue pair is in error: it succeeds first.
+    window_change_->wait();
+    window_change_.reset();
+    complete_head();
+  }
   if (sends_.in_flight() != 0) withdraw();
   while (!sends_.idle()) {
     log(LogLevel::info, "QP {:#08x} WR {:#x} {}: WR_FLUSH_ERR ({}: {})", core_.qpn.value, sends_.head().work_id,

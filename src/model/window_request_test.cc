@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <thread>
 
 #include "model/memory_window.h"
 #include "support/message_ends.h"
@@ -67,6 +68,22 @@ TEST_F(WindowRequest, InvalidationEndsWithTheLastTouchAndHoldsNoMessageUp) {
   touch.reset();
   settle();
   EXPECT_THAT(outcomes(at_b), ElementsAre(Outcome{21, success}, Outcome{1, success}));
+}
+
+TEST_F(WindowRequest, AnErrorMeanwhileFlushesOnlyWhatFollowsTheInvalidation) {
+  for (uint64_t id = 1; id <= 2; ++id) {
+    SendWork invalidation = b.work(a, SendOpcode::local_invalidate, id, 0);
+    invalidation.sges = {};
+    invalidation.immediate = bound.new_key.value;
+    ASSERT_TRUE(b.post(invalidation).ok());
+  }
+  std::thread other([&] { touch.reset(); });
+  // What a's refused write does to b.
+  ASSERT_TRUE(a.post(bad_write(3)).ok());
+  b_takes_notices();
+  other.join();
+  EXPECT_EQ(b.qp->state(), QueuePairState::err);
+  EXPECT_THAT(outcomes(poll_b()), ElementsAre(Outcome{1, success}, Outcome{2, flushed}));
 }
 
 TEST_F(WindowRequest, AResetForgetsTheInvalidationItWaitsFor) {
