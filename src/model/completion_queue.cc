@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/undo.h"
 #include "model/queue_pair.h"
 
 namespace verbatim::model {
@@ -22,7 +23,9 @@ Result<std::unique_ptr<CompletionQueue>> CompletionQueue::create(Device& device,
                                                                  int entries, const CompletionQueueOptions& options) {
   if (entries < 1 || entries > device.attributes().max_cqe) return Status{EINVAL};
   if (!device.cqs.take(device.attributes().max_cq)) return Status{ENOMEM};
+  Undo taken([&] { device.cqs.give_back(); });
   std::unique_ptr<CompletionQueue> queue(new CompletionQueue(device, events, handle, entries, options));
+  taken.keep();
   device.add(*queue);
   return queue;
 }

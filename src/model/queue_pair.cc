@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/undo.h"
 #include "local/revocation.h"
 #include "model/introduction_error.h"
 #include "model/xrc_domain.h"
@@ -79,12 +80,13 @@ QueuePairSetup tailored(QueuePairSetup setup) {
 Result<std::unique_ptr<QueuePair>> QueuePair::create(Device& device, AsyncEvents& events, const Setup& setup) {
   if (!is_complete(setup) || !fits(setup.capabilities, device.attributes())) return Status{EINVAL};
   if (!device.qps.take(device.attributes().max_qp)) return Status{ENOMEM};
+  Undo taken([&] { device.qps.give_back(); });
   Result<Qpn> qpn = device.adapter().allocate_qpn();
-  if (!qpn.ok()) {
-    device.qps.give_back();
-    return qpn.status();
-  }
+  if (!qpn.ok()) return qpn.status();
+  Undo allocated([&] { device.adapter().release_qpn(qpn.value()); });
   std::unique_ptr<QueuePair> queue_pair(new QueuePair(device, events, tailored(setup), qpn.value()));
+  taken.keep();
+  allocated.keep();
   device.add(*queue_pair);
   return queue_pair;
 }

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "base/undo.h"
 #include "model/completion_queue.h"
 #include "model/xrc_domain.h"
 
@@ -14,12 +15,13 @@ Result<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(Device& d
       setup.max_sge > static_cast<uint32_t>(limits.max_srq_sge) || setup.limit > setup.max_wr)
     return Status{EINVAL};
   if (!device.srqs.take(limits.max_srq)) return Status{ENOMEM};
+  Undo taken([&] { device.srqs.give_back(); });
   const Result<uint32_t> number = device.adapter().claim_shared_receives();
-  if (!number.ok()) {
-    device.srqs.give_back();
-    return Status{ENOMEM};
-  }
+  if (!number.ok()) return Status{ENOMEM};
+  Undo claimed([&] { device.adapter().release_shared_receives(number.value()); });
   std::unique_ptr<SharedReceiveQueue> queue(new SharedReceiveQueue(device, events, setup, number.value()));
+  taken.keep();
+  claimed.keep();
   device.add(*queue);
   return queue;
 }

@@ -76,5 +76,43 @@ TEST_P(Atomic, CompareAndSwapOfAnotherValueOnlyFetches) {
   expect_change(IBV_WR_ATOMIC_CMP_AND_SWP, value_there() ^ uint64_t{1} << 63, 7, value_there());
 }
 
+// Each ends the queue pair.
+class AtomicLength : public Atomic {
+ protected:
+  void expect_refused(ibv_wr_opcode opcode, std::vector<ibv_sge> sges) {
+    EXPECT_EQ(post(Request{.id = 1,
+                           .opcode = opcode,
+                           .sges = std::move(sges),
+                           .remote_address = remote_.address + kThere,
+                           .rkey = remote_.rkey,
+                           .compare_add = 1,
+                           .swap = 1}),
+              kAllPosted);
+    EXPECT_EQ(next(), failed(1, IBV_WC_LOC_LEN_ERR));
+    EXPECT_EQ(far_->first_difference(0, kLength, kFarSeed, 0), std::nullopt);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Each, AtomicLength, every_setting(), setting_name);
+
+TEST_P(AtomicLength, NoBytes) { expect_refused(IBV_WR_ATOMIC_FETCH_AND_ADD, {}); }
+TEST_P(AtomicLength, FourBytes) { expect_refused(IBV_WR_ATOMIC_CMP_AND_SWP, {local(kHere, 4)}); }
+TEST_P(AtomicLength, EightBytesAndOne) {
+  expect_refused(IBV_WR_ATOMIC_FETCH_AND_ADD, {local(kHere, 8), local(kHere + 8, 1)});
+}
+TEST_P(AtomicLength, TwoPiecesOfFourBytesAreEight) {
+  EXPECT_EQ(post(Request{.id = 1,
+                         .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                         .sges = {local(kHere, 4), local(kHere + 64, 4)},
+                         .remote_address = remote_.address + kThere,
+                         .rkey = remote_.rkey,
+                         .compare_add = 1}),
+            kAllPosted);
+  EXPECT_EQ(next(), succeeded(1));
+  uint64_t fetched = 0;
+  std::memcpy(&fetched, memory_->data() + kHere, 4);
+  std::memcpy(reinterpret_cast<uint8_t*>(&fetched) + 4, memory_->data() + kHere + 64, 4);
+  EXPECT_EQ(fetched + 1, value_there());
+}
+
 }  // namespace
 }  // namespace verbatim::conformance

@@ -1,5 +1,6 @@
 // Completion queues as objects: ibv_create_cq(3), ibv_create_cq_ex(3), ibv_resize_cq(3), ibv_modify_cq(3).
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
@@ -59,6 +60,13 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
   return &owner.cqs.add(std::move(object))->base;
 }
 
+int resize(ibv_cq* cq, int entries) {
+  model::CompletionQueue& impl = *object_of(cq).impl;
+  if (const Status status = impl.resize(entries); !status.ok()) return status.error;
+  cq->cqe = impl.entries();
+  return 0;
+}
+
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
   if (attr->attr_mask >= IBV_CQ_ATTR_RESERVED) return EINVAL;
   if (attr->attr_mask & IBV_CQ_ATTR_MODERATE)
@@ -69,7 +77,7 @@ int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr) {
 }  // namespace
 
 void verbatim::api::fill_completion_queue_slots(verbs_context& context) {
-  context.create_cq_ex = create_cq_ex;
+  context.create_cq_ex = or_no_memory<create_cq_ex>;
   context.modify_cq = modify_cq;
 }
 
@@ -81,16 +89,11 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
                            .cq_context = cq_context,
                            .channel = channel,
                            .comp_vector = static_cast<uint32_t>(comp_vector)};
-  ibv_cq_ex* const cq = create_cq_ex(context, &init);
+  ibv_cq_ex* const cq = or_no_memory<create_cq_ex>(context, &init);
   return cq ? ibv_cq_ex_to_cq(cq) : nullptr;
 }
 
-int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  model::CompletionQueue& impl = *object_of(cq).impl;
-  if (const Status status = impl.resize(cqe); !status.ok()) return status.error;
-  cq->cqe = impl.entries();
-  return 0;
-}
+int ibv_resize_cq(ibv_cq* cq, int cqe) { return or_no_memory<resize>(cq, cqe); }
 
 int ibv_destroy_cq(ibv_cq* cq) {
   CqObject& object = object_of(cq);

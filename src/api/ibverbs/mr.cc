@@ -1,5 +1,6 @@
 // Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_alloc_null_mr(3), ibv_advise_mr(3).
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 #include "model/memory_advice.h"
 
 #undef ibv_reg_mr
@@ -61,22 +62,23 @@ int rereg_error(ibv_rereg_mr_err_code code, int error) {
 }  // namespace
 
 void verbatim::api::fill_memory_slots(verbs_context& context) {
-  context.alloc_null_mr = alloc_null_mr;
+  context.alloc_null_mr = or_no_memory<alloc_null_mr>;
   context.advise_mr = advise_mr;
 }
 
 extern "C" {
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int access) {
-  return register_memory(pd, addr, length, reinterpret_cast<uint64_t>(addr), static_cast<unsigned>(access));
+  return or_no_memory<register_memory>(pd, addr, length, reinterpret_cast<uint64_t>(addr),
+                                       static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, uint64_t iova, int access) {
-  return register_memory(pd, addr, length, iova, static_cast<unsigned>(access));
+  return or_no_memory<register_memory>(pd, addr, length, iova, static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova, unsigned int access) {
-  return register_memory(pd, addr, length, iova, access);
+  return or_no_memory<register_memory>(pd, addr, length, iova, access);
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {

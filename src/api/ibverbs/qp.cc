@@ -1,6 +1,7 @@
 // Queue pairs: ibv_create_qp(3), ibv_create_qp_ex(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3).
 #include "api/ibverbs/convert_queue_pair.h"
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 #include "api/ibverbs/qp_ex.h"
 
 using namespace verbatim;
@@ -109,8 +110,8 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
 }  // namespace
 
 void verbatim::api::fill_queue_pair_slots(verbs_context& context) {
-  context.create_qp_ex = create_qp_ex;
-  context.open_qp = open_qp;
+  context.create_qp_ex = or_no_memory<create_qp_ex>;
+  context.open_qp = or_no_memory<open_qp>;
 }
 
 extern "C" {
@@ -125,7 +126,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
                                .sq_sig_all = init->sq_sig_all,
                                .comp_mask = IBV_QP_INIT_ATTR_PD,
                                .pd = pd};
-  ibv_qp* const qp = create_qp_ex(pd->context, &extended);
+  ibv_qp* const qp = or_no_memory<create_qp_ex>(pd->context, &extended);
   if (qp) init->cap = extended.cap;
   return qp;
 }

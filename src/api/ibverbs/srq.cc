@@ -2,6 +2,7 @@
 // ibv_get_srq_num(3), ibv_post_srq_recv(3), ibv_destroy_srq(3).
 #include "api/ibverbs/convert_work.h"
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
@@ -71,7 +72,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }  // namespace
 
 void verbatim::api::fill_shared_receive_queue_slots(verbs_context& context) {
-  context.create_srq_ex = create_srq_ex;
+  context.create_srq_ex = or_no_memory<create_srq_ex>;
   context.get_srq_num = get_srq_num;
   context.context.ops.post_srq_recv = post_srq_recv;
 }
@@ -81,7 +82,7 @@ extern "C" {
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
   ibv_srq_init_attr_ex extended{
       .srq_context = init->srq_context, .attr = init->attr, .comp_mask = IBV_SRQ_INIT_ATTR_PD, .pd = pd};
-  ibv_srq* const srq = create_srq_ex(pd->context, &extended);
+  ibv_srq* const srq = or_no_memory<create_srq_ex>(pd->context, &extended);
   if (srq) init->attr = extended.attr;
   return srq;
 }
