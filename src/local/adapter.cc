@@ -213,6 +213,7 @@ std::optional<uint32_t> Adapter::claim_lane(Incarnation reader) {
 void Adapter::release_lane(uint32_t index) {
   std::lock_guard lock(mutex_);
   segment_->header.lane_readers[index].store(0, std::memory_order_relaxed);
+  freed_lanes_.fetch_add(1, std::memory_order_release);  // pairs with freed_lanes
 }
 
 uint32_t Adapter::receive_count_of(Qpn qpn) const {

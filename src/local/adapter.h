@@ -66,6 +66,8 @@ class Adapter {
   // Keeps a lane (lane_layout.h) for messages to that process; nothing when all are in use. It is as if never used.
   std::optional<uint32_t> claim_lane(Incarnation reader);
   void release_lane(uint32_t index);
+  // How many were released ever.
+  uint64_t freed_lanes() const { return freed_lanes_.load(std::memory_order_acquire); }  // pairs with release_lane
   Lane& lane(uint32_t index) { return segment_->lanes[index]; }
 
   // Where the receives posted to a queue pair are counted for its peers, and its number there.
@@ -105,6 +107,7 @@ class Adapter {
   SegmentView view_;
   TouchRecords touch_records_;
 
+  std::atomic<uint64_t> freed_lanes_{0};
   std::mutex growth_mutex_;   // held while a slot is claimed; taken before mutex_
   mutable std::mutex mutex_;  // guards what follows, and is the single writer of the entries
   std::deque<Qpn> free_qpns_;

@@ -25,7 +25,7 @@ std::shared_ptr<LanePair> Lanes::to(const std::shared_ptr<Peer>& peer) {
   }
   pair = created.take();
   in_use_.store(true, std::memory_order_relaxed);
-  changes_.fetch_add(1, std::memory_order_release);  // pairs with turn()
+  changes_.fetch_add(1, std::memory_order_release);  // pairs with refresh_pairs()
   return pair;
 }
 
@@ -40,8 +40,10 @@ void Lanes::look_for_peers() {
   }
   std::erase_if(strangers_, [&](Stranger& stranger) {
     const uint64_t changes = stranger.peer->view().lane_changes();
-    if (changes == stranger.seen_changes) return false;
+    const uint64_t freed = adapter_.freed_lanes();
+    if (changes == stranger.seen_changes && freed == stranger.seen_freed) return false;
     stranger.seen_changes = changes;
+    stranger.seen_freed = freed;
     return stranger.peer->view().find_lane(adapter_.incarnation()) != nullptr && to(stranger.peer) != nullptr;
   });
 }
@@ -57,14 +59,20 @@ void Lanes::take_turn(Receiver& receiver) {
   serve_once(receiver);
 }
 
+void Lanes::refresh_pairs() {
+  const uint64_t changes = changes_.load(std::memory_order_acquire);  // pairs with to()
+  if (changes == seen_pairs_) return;
+  seen_pairs_ = changes;
+  std::lock_guard lock(mutex_);
+  pairs_.clear();
+  for (const auto& [incarnation, pair] : all_) pairs_.push_back(pair);
+}
+
 bool Lanes::serve_once(Receiver& receiver) {
+  // Those that have ended leave their lanes to strangers.
+  refresh_pairs();
   look_for_peers();
-  if (const uint64_t changes = changes_.load(std::memory_order_acquire); changes != seen_pairs_) {  // pairs with to()
-    seen_pairs_ = changes;
-    std::lock_guard lock(mutex_);
-    pairs_.clear();
-    for (const auto& [incarnation, pair] : all_) pairs_.push_back(pair);
-  }
+  refresh_pairs();
   bool busy = false;
   for (const std::shared_ptr<LanePair>& pair : pairs_) {
     // Asked before the last look. While the table knows it, it would be found again, with all that it ever sent.
@@ -87,7 +95,10 @@ bool Lanes::serve_once(Receiver& receiver) {
     }
     busy |= active;
     // What a peer sent before it ended is served; then its lanes go.
-    if (!active && ended) forget(pair->peer()->incarnation());
+    if (!active && ended) {
+      forget(pair->peer()->incarnation());
+      busy = true;
+    }
   }
   return busy;
 }
@@ -95,7 +106,7 @@ bool Lanes::serve_once(Receiver& receiver) {
 void Lanes::forget(Incarnation incarnation) {
   std::lock_guard lock(mutex_);
   all_.erase(incarnation);
-  changes_.fetch_add(1, std::memory_order_release);  // pairs with turn()
+  changes_.fetch_add(1, std::memory_order_release);  // pairs with refresh_pairs()
 }
 
 void Lanes::abandon() {

@@ -48,6 +48,7 @@ class Lanes {
   // With the turn: whether anything was done.
   bool serve_once(Receiver& receiver);
   void look_for_peers();
+  void refresh_pairs();
   void forget(Incarnation incarnation);
 
   Adapter& adapter_;
@@ -58,10 +59,12 @@ class Lanes {
   std::vector<std::shared_ptr<LanePair>> pairs_;  // a copy of all_, by those that have the turn
   uint64_t seen_pairs_ = 0;
 
-  // Peers that have no lane to us yet, as far as we know: looked at when they have made lanes.
+  // Peers that have no lane to us yet, as far as we know, or none of ours was left for: looked at when they have made
+  // lanes, or one of ours has become free.
   struct Stranger {
     std::shared_ptr<Peer> peer;
     uint64_t seen_changes = ~uint64_t{0};
+    uint64_t seen_freed = 0;
   };
   std::vector<Stranger> strangers_;
   uint64_t seen_peers_ = ~uint64_t{0};

@@ -196,9 +196,27 @@ TEST_F(LanesTest, WhatADeadPeerSentIsServedAndItsLaneIsFreeAgain) {
   b.peers().remove(a.adapter().incarnation());
   EXPECT_EQ(lanes_b.turn(at_b), Lanes::Turn::busy);
   EXPECT_THAT(at_b.payloads, ElementsAre("last words", "really the last"));
-  EXPECT_EQ(lanes_b.turn(at_b), Lanes::Turn::idle);
+  EXPECT_EQ(lanes_b.turn(at_b), Lanes::Turn::busy) << "whoever found no lane has one at the next turn";
   EXPECT_EQ(lanes_b.turn(at_b), Lanes::Turn::idle);
   EXPECT_EQ(b.adapter().view().find_lane(a.adapter().incarnation()), nullptr);
+}
+
+TEST_F(LanesTest, WhoFindsNoLaneIsHeardWhenOneIsFree) {
+  LocalProcess c{0x30};
+  c.allocate_qpn();
+  introduce(b, c);
+  post(*c.lanes().to(c.peers().find(Slot{0x20})), 7);
+  lanes_b.turn(at_b);
+  ASSERT_THAT(at_b.numbers, ElementsAre(7));
+  for (uint64_t other = 1; b.adapter().claim_lane({other});) ++other;
+  post(*a_to_b(), 1);
+  lanes_b.turn(at_b);
+  lanes_b.turn(at_b);
+  ASSERT_THAT(at_b.numbers, ElementsAre(7)) << "no lane is left";
+  b.peers().remove(c.adapter().incarnation());
+  while (lanes_b.turn(at_b) == Lanes::Turn::busy) {
+  }
+  EXPECT_THAT(at_b.numbers, ElementsAre(7, 1));
 }
 
 TEST_F(LanesTest, WhatADeadPeerSentIsServedOnce) {
