@@ -95,21 +95,6 @@ TEST_F(Datagram, GoesWhereItsAddressHandleSays) {
   expect_delivered(1, 2);
 }
 
-TEST_F(Datagram, IsBuiltWithItsAddress) {
-  fill(memory_.bytes(0, kLength), 1);
-  post_receive(1);
-  ibv_qp_ex* const builder = ibv_qp_to_qp_ex(sender_.get());
-  ASSERT_TRUE(builder);
-  ibv_wr_start(builder);
-  builder->wr_id = 2;
-  builder->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_send_imm(builder, htonl(77));
-  ibv_wr_set_ud_addr(builder, handle_, receiver_->qp_num, kQkey);
-  ibv_wr_set_sge(builder, region_->lkey, memory_.address(0), kLength);
-  ASSERT_EQ(ibv_wr_complete(builder), 0);
-  expect_delivered(1, 2);
-}
-
 TEST_F(Datagram, WithoutAnAddressIsRefused) {
   EXPECT_EQ(send(1, nullptr), EINVAL);
   ibv_qp_ex* const builder = ibv_qp_to_qp_ex(sender_.get());

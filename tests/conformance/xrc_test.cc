@@ -100,21 +100,6 @@ TEST_F(Xrc, AMessageTakesAReceiveOfTheQueueThatItNames) {
   EXPECT_EQ(first_difference(memory_.bytes(1024, 64), 1), std::nullopt);
 }
 
-TEST_F(Xrc, ABuilderNamesTheQueue) {
-  const SrqHandle queue = create_queue();
-  post_receive(queue, 1, 1024);
-  ibv_qp_ex* const builder = ibv_qp_to_qp_ex(sender_.get());
-  ASSERT_TRUE(builder);
-  ibv_wr_start(builder);
-  builder->wr_id = 2;
-  builder->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_send(builder);
-  ibv_wr_set_sge(builder, region_->lkey, memory_.address(0), 64);
-  ibv_wr_set_xrc_srqn(builder, number_of(queue));
-  ASSERT_EQ(ibv_wr_complete(builder), 0);
-  expect_delivered(1, 2);
-}
-
 // IBTA A14: the PD of an XRC request is that of the queue which it names, also where it takes no receive.
 TEST_F(Xrc, AWriteNamesTheQueueWhosePdItNeeds) {
   const SrqHandle queue = create_queue();
