@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "devices.h"
+#include "doctor.h"
 #include "explain.h"
 #include "run.h"
 
@@ -62,6 +63,8 @@ int main(int argc, char** argv) {
   CLI::App* devices_command = app.add_subcommand("devices", "list the devices a program sees");
   CLI::App* reason_command = app.add_subcommand("reason", "explain the vendor_err of a failed work completion");
   reason_command->add_option("reason", reason, "its number or name")->required()->type_name("NUMBER|NAME");
+  CLI::App* doctor_command =
+      app.add_subcommand("doctor", "say what this machine allows, and what follows for speed and reach");
 
   try {
     app.parse(own, argv);
@@ -71,6 +74,7 @@ int main(int argc, char** argv) {
   }
   if (*devices_command) return print_devices();
   if (*reason_command) return explain_reason(reason);
+  if (*doctor_command) return examine_machine();
   return run(request);
 }
 

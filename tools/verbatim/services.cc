@@ -1,0 +1,65 @@
+#include "services.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace verbatim::tool {
+namespace {
+
+// What no process can meet another without.
+struct Need {
+  const char* name;
+  const char* call;
+  int Services::*error;
+  const char* use;
+  const char* loss;
+};
+
+constexpr const char* kNoDevice = "No program can open the device.";
+constexpr const char* kNobodyMeets = "No process can meet another: it reaches only itself.";
+
+constexpr Need kNeeds[] = {
+    {"shared tables", "memfd_create", &Services::memfd_error, "What a process shows its peers lies in such memory.",
+     kNoDevice},
+    {"seals", "F_ADD_SEALS of SHRINK, GROW and FUTURE_WRITE", &Services::seal_error,
+     "Peers can read these tables and not change them.", kNobodyMeets},
+    {"doorbells", "eventfd", &Services::eventfd_error, "A process that sleeps is woken by its peers.", kNoDevice},
+    {"deaths", "pidfd_open", &Services::pidfd_error, "A peer that ends is noticed at once, and is not mistaken.",
+     kNobodyMeets},
+    {"abstract sockets", "binding and connecting to an abstract AF_UNIX name", &Services::abstract_socket_error,
+     "Processes find each other by such names, and no file is left behind.", "No program can create a queue pair."},
+    {"descriptor passing", "SCM_RIGHTS", &Services::descriptor_passing_error,
+     "Processes hand each other their tables and doorbells.", kNobodyMeets},
+};
+
+Check judge_need(const Need& need, const Services& services) {
+  const int error = services.*need.error;
+  if (error == 0) return {Mark::ok, need.name, fmt::format("{} works", need.call), need.use};
+  return {Mark::missing, need.name, fmt::format("{}: {}", need.call, std::strerror(error)), need.loss};
+}
+
+Check judge_membarrier(const Services& services) {
+  const int refused = services.membarrier_registration_error;
+  if (refused != 0)
+    return {Mark::slower, "membarrier", fmt::format("registration: {}", std::strerror(refused)),
+            "Each slice of a transfer costs one more memory fence, some ten nanoseconds."};
+  // A filter that lets one command pass and not the other: peers believe that they will be interrupted.
+  if (services.membarrier_error != 0)
+    return {Mark::missing, "membarrier",
+            fmt::format("registration works, GLOBAL_EXPEDITED: {}", std::strerror(services.membarrier_error)),
+            "A memory region that is deregistered may still be written to for a moment."};
+  return {Mark::ok, "membarrier", "MEMBARRIER_CMD_GLOBAL_EXPEDITED works",
+          "Transfers need no memory fence of their own."};
+}
+
+}  // namespace
+
+std::vector<Check> judge(const Services& services) {
+  std::vector<Check> checks;
+  for (const Need& need : kNeeds) checks.push_back(judge_need(need, services));
+  checks.push_back(judge_membarrier(services));
+  return checks;
+}
+
+}  // namespace verbatim::tool

@@ -1,0 +1,20 @@
+#include "trial.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace verbatim::tool {
+
+int try_in_child(const std::function<int()>& trial) {
+  const pid_t child = ::fork();
+  if (child < 0) return errno;
+  if (child == 0) ::_exit(trial());
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return errno;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : ENOSYS;
+}
+
+}  // namespace verbatim::tool

@@ -1,0 +1,13 @@
+// Trying out what this machine allows, in a child: what a trial changes dies with it, and a sandbox that kills who
+// makes a forbidden call kills only the child.
+#pragma once
+
+#include <functional>
+
+namespace verbatim::tool {
+
+// Runs `trial` in a forked child. Returns the errno value (below 256) that it returned, 0 being success; ENOSYS when
+// it was killed; or why there is no child. For a process of one thread.
+int try_in_child(const std::function<int()>& trial);
+
+}  // namespace verbatim::tool
