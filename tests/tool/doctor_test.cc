@@ -105,6 +105,11 @@ TEST(DoctorServices, EachIsNeeded) {
   }
 }
 
+TEST(DoctorServices, WithoutRobustFutexesDeathsAreKnownLater) {
+  EXPECT_EQ(mark_of(judge(Services{}), "robust futexes"), Mark::ok);
+  EXPECT_EQ(mark_of(judge(Services{.robust_futex_error = ENOSYS}), "robust futexes"), Mark::note);
+}
+
 TEST(DoctorServices, WithoutMembarrierTransfersAreSlower) {
   const Services services{.membarrier_registration_error = ENOSYS, .membarrier_error = ENOSYS};
   EXPECT_EQ(mark_of(judge(services), "membarrier"), Mark::slower);

@@ -12,13 +12,13 @@ from tool import BUILD, NOBODY, run
 
 LINE = re.compile(r"^(ok|note|slower|missing) +([A-Za-z ]+): (\S.*)\. ([A-Z'].*\.)$")
 CHECKS = ["ptrace scope", "seccomp", "peer memory", "shared files", "shared tables", "seals", "doorbells", "deaths",
-          "abstract sockets", "descriptor passing", "membarrier", "user", "namespaces", "user namespaces",
-          "descriptors", "locked memory", "address space", "file size", "memory", "processors", "environment",
-          "library", "agent", "other libraries", "RDMA devices"]
+          "abstract sockets", "descriptor passing", "robust futexes", "membarrier", "user", "namespaces",
+          "user namespaces", "descriptors", "locked memory", "address space", "file size", "memory", "processors",
+          "environment", "library", "agent", "other libraries", "RDMA devices"]
 
 # asm/unistd.h
-CALLS = {"x86_64": {"process_vm_readv": 310, "membarrier": 324},
-         "aarch64": {"process_vm_readv": 270, "membarrier": 283}}
+CALLS = {"x86_64": {"process_vm_readv": 310, "set_robust_list": 273, "membarrier": 324},
+         "aarch64": {"process_vm_readv": 270, "set_robust_list": 99, "membarrier": 283}}
 # linux/seccomp.h, linux/prctl.h
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, SECCOMP_MODE_FILTER = 22, 38, 2
 RETURN_ERRNO, RETURN_ALLOW, RETURN_KILL = 0x00050000, 0x7fff0000, 0x80000000
@@ -98,9 +98,10 @@ class Doctor(unittest.TestCase):
             self.assertEqual((marks["peer memory"], marks["shared files"], status), ("missing", "ok", 1))
             self.assertRegex(self.output, f"peer memory: .*{words}.*seccomp filter")
 
-    def test_without_membarrier_it_is_slower(self):
-        marks, status = self.doctor(preexec_fn=forbid("membarrier", RETURN_ERRNO | errno.ENOSYS))
-        self.assertEqual((marks["membarrier"], status), ("slower", 0))
+    def test_programs_run_without_membarrier_and_robust_futexes(self):
+        for call, name, mark in (("membarrier", "membarrier", "slower"), ("set_robust_list", "robust futexes", "note")):
+            marks, status = self.doctor(preexec_fn=forbid(call, RETURN_ERRNO | errno.ENOSYS))
+            self.assertEqual((marks[name], status), (mark, 0))
 
     def test_an_installation_that_is_not_whole_is_missing_something(self):
         os.chmod(f"{self.folder}/verbatim-agent", 0o644)

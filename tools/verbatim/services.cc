@@ -39,6 +39,14 @@ Check judge_need(const Need& need, const Services& services) {
   return {Mark::missing, need.name, fmt::format("{}: {}", need.call, std::strerror(error)), need.loss};
 }
 
+Check judge_robust_futex(const Services& services) {
+  if (services.robust_futex_error == 0)
+    return {Mark::ok, "robust futexes", "the kernel marks the word of a thread that ends (set_robust_list)",
+            "No operation is begun on a peer that has ended."};
+  return {Mark::note, "robust futexes", fmt::format("set_robust_list: {}", std::strerror(services.robust_futex_error)),
+          "That a peer has ended is known from the agent alone, and so a moment later."};
+}
+
 Check judge_membarrier(const Services& services) {
   const int refused = services.membarrier_registration_error;
   if (refused != 0)
@@ -58,6 +66,7 @@ Check judge_membarrier(const Services& services) {
 std::vector<Check> judge(const Services& services) {
   std::vector<Check> checks;
   for (const Need& need : kNeeds) checks.push_back(judge_need(need, services));
+  checks.push_back(judge_robust_futex(services));
   checks.push_back(judge_membarrier(services));
   return checks;
 }

@@ -15,6 +15,7 @@ struct Services {
   int pidfd_error = 0;
   int abstract_socket_error = 0;
   int descriptor_passing_error = 0;
+  int robust_futex_error = 0;
   int membarrier_registration_error = 0;
   int membarrier_error = 0;  // once registered
 };

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -86,6 +87,28 @@ int try_descriptor_passing() {
   return CMSG_FIRSTHDR(&received.message) ? 0 : EMFILE;
 }
 
+// A robust list of one (set_robust_list(2)), in memory that outlives the process.
+struct RobustWord {
+  robust_list_head head;
+  robust_list node;
+  volatile uint32_t word;  // written by the kernel
+};
+
+int try_robust_futex() {
+  void* memory = ::mmap(nullptr, sizeof(RobustWord), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return errno;
+  auto* robust = static_cast<RobustWord*>(memory);
+  robust->node.next = &robust->head.list;
+  robust->head.list.next = &robust->node;
+  robust->head.futex_offset = offsetof(RobustWord, word) - offsetof(RobustWord, node);
+  const int error = try_in_child([robust] {
+    robust->word = static_cast<uint32_t>(::gettid());
+    return ::syscall(SYS_set_robust_list, &robust->head, sizeof robust->head) == 0 ? 0 : errno;
+  });
+  if (error != 0) return error;
+  return robust->word & FUTEX_OWNER_DIED ? 0 : ENOSYS;
+}
+
 int membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0 ? 0 : errno; }
 
 int try_membarrier_registration() { return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED); }
@@ -105,6 +128,7 @@ Services probe_services() {
       .pidfd_error = try_in_child(try_pidfd),
       .abstract_socket_error = try_in_child(try_abstract_socket),
       .descriptor_passing_error = try_in_child(try_descriptor_passing),
+      .robust_futex_error = try_in_child(try_robust_futex),
       .membarrier_registration_error = try_in_child(try_membarrier_registration),
       .membarrier_error = try_in_child(try_membarrier),
   };
