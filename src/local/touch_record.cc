@@ -58,7 +58,11 @@ void wait_for_touches(const TouchRecord* records, const std::function<bool(Touch
     }
 }
 
-bool register_membarrier() { return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0; }
+bool register_membarrier() {
+  // A sandbox may let the one through and not the other; peers leave out their fence when this is true.
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0 &&
+         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
 
 void heavy_fence(bool by_membarrier) {
   if (by_membarrier && syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0) return;
