@@ -49,6 +49,7 @@ TEST_F(AgentClientTest, BothSidesOfAnIntroductionGetTheOthersMemory) {
 
 // A program may use up its descriptors between asking and being answered, and its peers do not ask it before they come.
 TEST_F(AgentClientTest, OneIntroductionFindsRoomWhereThereAreNoDescriptorsLeft) {
+  if (testing_support::kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs a descriptor itself";
   AgentThread agent(identity_);
   Member alice(identity_, kOne), bob(identity_, kTwo);
   ASSERT_TRUE(alice.client_.start().ok());
@@ -67,6 +68,7 @@ TEST_F(AgentClientTest, OneIntroductionFindsRoomWhereThereAreNoDescriptorsLeft) 
 }
 
 TEST_F(AgentClientTest, WithoutDescriptorsItIsNotValid) {
+  if (testing_support::kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs a descriptor itself";
   const FileDescriptor segment(::dup(0)), doorbell(::dup(0));
   const testing_support::DescriptorHoard hoard(1);
   const AgentClient client(identity_, kNoAgent, {{1}, {kOne}, segment.get(), 4096, doorbell.get()});

@@ -22,6 +22,13 @@ std::shared_ptr<Peer> PeerTable::owner(Slot slot) const {
   return found == by_slot_.end() ? nullptr : found->second;
 }
 
+bool PeerTable::was_last_owner(Slot slot, const Peer& peer) const {
+  if (is_own_(slot)) return &peer == self_.get();
+  std::lock_guard lock(mutex_);
+  const auto found = last_owners_.find(slot);
+  return found != last_owners_.end() && found->second == peer.incarnation();
+}
+
 bool PeerTable::has_ended(Slot slot) const {
   std::lock_guard lock(mutex_);
   return ended_.contains(slot);
@@ -40,6 +47,7 @@ void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) 
   std::lock_guard lock(mutex_);
   for (Slot slot : slots) {
     by_slot_[slot] = peer;
+    last_owners_[slot] = peer->incarnation();
     ended_.erase(slot);
   }
   peers_[peer->incarnation()] = std::move(peer);
@@ -51,6 +59,7 @@ void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
   const auto found = peers_.find(incarnation);
   if (found == peers_.end()) return;
   by_slot_[slot] = found->second;
+  last_owners_[slot] = incarnation;
   ended_.erase(slot);
 }
 
@@ -101,6 +110,7 @@ void PeerTable::abandon() {
   new (&mutex_) std::mutex;
   new (&by_slot_) std::map<Slot, std::shared_ptr<Peer>>;
   new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
+  new (&last_owners_) std::map<Slot, Incarnation>;
   new (&ended_) std::set<Slot>;
   has_everyone_.store(false, std::memory_order_relaxed);
 }

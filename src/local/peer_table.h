@@ -53,6 +53,8 @@ class PeerTable {
 
   // Whom the agent says the slot belongs to, dead or alive; null while we were not told.
   std::shared_ptr<Peer> owner(Slot slot) const;
+  // Whether it is the last that the slot belonged to, although it may have ended: what it sent before still counts.
+  bool was_last_owner(Slot slot, const Peer& peer) const;
 
   const std::shared_ptr<Peer>& self() const { return self_; }
   // This process and every one that we know of, without a look for news.
@@ -78,6 +80,7 @@ class PeerTable {
   mutable std::mutex mutex_;  // guards what follows
   std::map<Slot, std::shared_ptr<Peer>> by_slot_;
   std::map<Incarnation, std::shared_ptr<Peer>> peers_;
+  std::map<Slot, Incarnation> last_owners_;
   std::set<Slot> ended_;
   std::atomic<uint64_t> generation_{0};
 };

@@ -38,6 +38,7 @@ class CompletionQueue {
   ~CompletionQueue();
 
   int entries() const;
+  bool empty() const { return !holds(1); }
   // EINVAL: outside 1 … max_cqe, or fewer than the completions that are in it.
   Status resize(int entries);
   // Of its asynchronous events, and of its completion events.

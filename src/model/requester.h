@@ -101,6 +101,7 @@ class Requester {
   bool by_request_ = false;                         // the next request can only be executed by the peer
   std::optional<local::Revocation> window_change_;  // the next request has made it, and waits for its end
   Hold hold_ = Hold::nothing;                       // since the last run
+  Wait last_answers_;
   Wait introduction_;
   Wait not_ready_;
   Wait no_receive_;

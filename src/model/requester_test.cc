@@ -289,6 +289,33 @@ TEST_F(RequesterTest, MessagesUnderWayToAPeerThatDiesFailAtOnce) {
   EXPECT_EQ(completions[0].reason, Reason::peer_dead);
 }
 
+// One poll may take many completions.
+struct RequesterOfAPeerThatDied : RequesterTest {
+  void answer_one_of_two_and_die() {
+    bring_both();
+    ASSERT_TRUE(receive(21).ok());
+    ASSERT_TRUE(a.post(send(1)).ok());
+    poll_b();
+    ASSERT_TRUE(a.post(send(2)).ok());
+    a_learns_that_b_died();
+  }
+};
+
+TEST_F(RequesterOfAPeerThatDied, TheErrorComesAfterTheLastAnswersWereTaken) {
+  answer_one_of_two_and_die();
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{1, success}));
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{2, retry_exceeded}));
+}
+
+TEST_F(RequesterOfAPeerThatDied, NobodyTakesThemForLong) {
+  answer_one_of_two_and_die();
+  a.side.device.carry_on(a.side.clock.now());
+  EXPECT_EQ(a.qp->state(), QueuePairState::rts);
+  pass(Duration::milliseconds(100));
+  a.side.device.carry_on(a.side.clock.now());
+  EXPECT_EQ(a.qp->state(), QueuePairState::err);
+}
+
 TEST_F(RequesterTest, AMessageToAPeerThatIsDestroyedMeanwhileTimesOut) {
   bring_both();
   ASSERT_TRUE(receive(21).ok());

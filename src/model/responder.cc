@@ -107,7 +107,9 @@ Responder::Reply Responder::serve(const Request& request, Fatality& fatality) {
   if (core_.is(QueuePairType::ud)) return serve_datagram(request, fatality);
   if (!is_from_peer(request)) return ReplyFields{.kind = ReplyKind::absent};
   const local::RequestFields& fields = request.fields();
-  if (is_stale(request)) return ReplyFields{.kind = ReplyKind::skipped};
+  // An unreliable message that lies in the lane as a whole has left its sender, whatever becomes of that.
+  if ((core_.is_reliable() || request.is_fetched()) && is_stale(request))
+    return ReplyFields{.kind = ReplyKind::skipped};
   if (fields.flags & local::lane_flag::kFirst) {
     stream_ = fields.stream;
     expected_ = fields.number;
@@ -124,7 +126,7 @@ Responder::Reply Responder::serve(const Request& request, Fatality& fatality) {
 bool Responder::is_from_peer(const Request& request) const {
   const Qpn source = request.fields().source;
   if (source != core_.attributes.destination) return false;
-  return core_.device.peers().owner(source.slot()).get() == &request.from();
+  return core_.device.peers().was_last_owner(source.slot(), request.from());
 }
 
 bool Responder::is_stale(const Request& request) const {

@@ -328,6 +328,30 @@ TEST_F(UnreliableResponder, WhoIsNotReadyOrDeadLosesWhatComes) {
   EXPECT_EQ(a.qp->state(), QueuePairState::rts);
 }
 
+TEST_F(UnreliableResponder, WhatASenderSentBeforeItsResetIsReceivedUnlessItsMemoryIsNeeded) {
+  bring_both();
+  ASSERT_TRUE(receive(21).ok());
+  ASSERT_TRUE(receive(22).ok());
+  ASSERT_TRUE(a.post(send(1)).ok());
+  ASSERT_TRUE(a.post(send(2, kLong)).ok());
+  ASSERT_TRUE(modify(*a.qp, QueuePairState::reset).ok());
+  settle();
+  EXPECT_THAT(outcomes(at_b), ElementsAre(Outcome{21, success}));
+}
+
+// Its program may end as soon as its last message is in the lane.
+TEST_F(UnreliableResponder, WhatASenderSentBeforeItsEndIsReceived) {
+  bring_both();
+  ASSERT_TRUE(receive(21).ok());
+  ASSERT_TRUE(receive(22).ok());
+  ASSERT_TRUE(a.post(send(1)).ok());
+  EXPECT_THAT(outcomes(poll_b()), ElementsAre(Outcome{21, success}));
+  ASSERT_TRUE(a.post(send(2)).ok());
+  b.side.process.peers().remove(a.side.process.adapter().incarnation());
+  b.side.device.on_peer_dead();
+  EXPECT_THAT(outcomes(poll_b()), ElementsAre(Outcome{22, success}));
+}
+
 TEST_F(UnreliableResponder, AMessageThatIsFetchedWhenItsReceiverDiesIsLost) {
   bring_both();
   ASSERT_TRUE(receive(21, 512 * 1024).ok());

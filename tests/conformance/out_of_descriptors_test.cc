@@ -18,6 +18,10 @@ using testing_support::open_descriptors;
 // Each test in a process of its own, whose library is still untouched.
 class OutOfDescriptors : public testing::Test {
  protected:
+  void SetUp() override {
+    if (testing_support::kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs a descriptor itself";
+  }
+
   template <class Body>
   static void in_fresh_process(Body&& body) {
     const pid_t child = fork();

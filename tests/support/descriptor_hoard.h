@@ -11,8 +11,16 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/sanitizer.h"
 
 namespace verbatim::testing_support {
+
+// UBSan asks by a pipe what it may read, and takes a pipe that it does not get for memory that is not there.
+#ifdef VERBATIM_ADDRESS_SANITIZER
+inline constexpr bool kSanitizerNeedsDescriptors = true;
+#else
+inline constexpr bool kSanitizerNeedsDescriptors = false;
+#endif
 
 inline size_t open_descriptors() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
