@@ -271,13 +271,19 @@ Requester::Step Requester::on_outcome(const SendWork& work, Advance outcome, con
   }
   // A NIC would know a time-out later. Programs that end when they have seen enough successes take some completions at
   // a time, and must not find the error among those.
-  if (verdict.reason == Reason::peer_dead && !core_.setup.send_cq->empty() &&
+  if (verdict.reason == Reason::peer_dead && may_have_last_answers() &&
       keep_waiting(last_answers_, kLastAnswersPatience))
     return hold(Hold::time);
   if (outcome == Advance::waiting && !unknown && keep_waiting(not_ready_, not_ready_patience()))
     return hold(Hold::time);
   if (outcome == Advance::no_receive && keep_waiting(no_receive_, receiver_patience())) return hold(Hold::time);
   return fail_head(verdict);
+}
+
+bool Requester::may_have_last_answers() const {
+  // Those to other queue pairs are read before the table forgets the peer (Device::on_peer_dead).
+  return !core_.setup.send_cq->empty() ||
+         (endpoint_.peer() && core_.device.peers().knows(endpoint_.peer()->incarnation()));
 }
 
 bool Requester::keep_waiting(Wait& wait, Duration patience) {

@@ -79,6 +79,8 @@ class Requester {
     bool begun = false;
     Instant until = kNever;
   };
+  // Of a peer that is dead: whether the program has yet to see some.
+  bool may_have_last_answers() const;
   bool keep_waiting(Wait& wait, Duration patience);
   void withdraw();
   void complete_head();

@@ -307,6 +307,15 @@ TEST_F(RequesterOfAPeerThatDied, TheErrorComesAfterTheLastAnswersWereTaken) {
   EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{2, retry_exceeded}));
 }
 
+TEST_F(RequesterOfAPeerThatDied, TheErrorWaitsUntilItsAnswersToOthersWereRead) {
+  bring_both();
+  a.side.process.peers().mark_dead(b.side.process.adapter().incarnation());
+  ASSERT_TRUE(a.post(write(1)).ok());
+  EXPECT_THAT(poll_a(), IsEmpty());
+  a_learns_that_b_died();
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{1, retry_exceeded}));
+}
+
 TEST_F(RequesterOfAPeerThatDied, NobodyTakesThemForLong) {
   answer_one_of_two_and_die();
   a.side.device.carry_on(a.side.clock.now());
