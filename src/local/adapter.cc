@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -27,9 +28,16 @@ uint32_t entry_window(size_t regions_in_use) {
   return window;
 }
 
+// Growing a file beyond the limit would end the program by a signal.
+bool may_grow_files_to(uint64_t bytes) {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= bytes;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Adapter>> Adapter::create(ClaimSlot claim_slot) {
+  if (!may_grow_files_to(sizeof(Segment))) return Status{EFBIG};
   FileDescriptor fd(memfd_create("verbatim-adapter", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status{errno};
   if (ftruncate(fd.get(), sizeof(Segment)) != 0) return Status{errno};

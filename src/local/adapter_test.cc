@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <set>
 #include <thread>
 
+#include "local/test_child.h"
 #include "support/local_process.h"
 
 namespace verbatim::local {
@@ -83,6 +85,17 @@ TEST_F(AdapterTest, UsesAReleasedNumberAgainAsLateAsPossible) {
   }
   EXPECT_EQ(process.allocate_qpn(), first);
   EXPECT_EQ(process.allocate_qpn(), second);
+}
+
+TEST(Adapter, ALimitOfFileSizesIsAnError) {
+  TestChild child([](TestChild::Talk& talk) {
+    const rlimit limit{4096, 4096};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    talk.say(static_cast<uint64_t>(Adapter::create([] { return Slot{kSlot}; }).error()));
+    return 0;
+  });
+  EXPECT_EQ(child.hear(), uint64_t{EFBIG});
+  EXPECT_EQ(child.join(), 0);
 }
 
 TEST(Adapter, ThreadsThatAllocateAtOnceGetDifferentNumbersOfOneSlot) {

@@ -1,7 +1,5 @@
 #include "local/revocation.h"
 
-#include <sched.h>
-
 #include "base/log.h"
 
 namespace verbatim::local {
@@ -73,10 +71,6 @@ Revocation Revocation::of_window(Adapter& adapter, PeerTable& peers, MemoryKey k
 bool Revocation::is_over() {
   std::erase_if(touches_, [](const Touch& one) { return one.touch.has_moved_on() || one.by->gone(); });
   return touches_.empty();
-}
-
-void Revocation::wait() {
-  while (!is_over()) sched_yield();
 }
 
 }  // namespace verbatim::local

@@ -25,7 +25,6 @@ class Revocation {
   static Revocation of_window(Adapter& adapter, PeerTable& peers, MemoryKey key);
 
   bool is_over();
-  void wait();
 
  private:
   struct Touch {

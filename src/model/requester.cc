@@ -378,12 +378,10 @@ void Requester::withdraw() {
 }
 
 void Requester::flush() {
-  if (window_change_) {
-    // It has been made, and a request that it refused may be why the queue pair is in error: it succeeds first.
-    window_change_->wait();
-    window_change_.reset();
-    complete_head();
-  }
+  // A request that it refused may be why the queue pair is in error: then its peer has moved on, and it succeeds first.
+  const bool has_ended = window_change_ && window_change_->is_over();
+  window_change_.reset();
+  if (has_ended) complete_head();
   if (sends_.in_flight() != 0) withdraw();
   while (!sends_.idle()) {
     log(LogLevel::info, "QP {:#08x} WR {:#x} {}: WR_FLUSH_ERR ({}: {})", core_.qpn.value, sends_.head().work_id,

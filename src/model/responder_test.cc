@@ -35,6 +35,20 @@ struct ResponderTest : testing::Test, MessageEnds {
   };
 };
 
+// A message that the receiver has still to fetch.
+struct MessageUnderWay : ResponderTest {
+  Vanishing memory{a};
+
+  void SetUp() override {
+    bring_both();
+    ASSERT_TRUE(receive(21).ok());
+    SendWork work = send(1, kLong);
+    const Sge sge = memory.sge(kLong);
+    work.sges = {&sge, 1};
+    ASSERT_TRUE(a.post(work).ok());
+  }
+};
+
 // ---- the status table, RC ----
 
 TEST_F(ResponderTest, AMessageLongerThanTheReceiveEndsBoth) {
@@ -83,14 +97,7 @@ TEST_F(ResponderTest, AReceiveWhoseMemoryVanishedEndsBothForItsOwnReason) {
   }
 }
 
-TEST_F(ResponderTest, AMessageWhoseMemoryVanishedIsTheSendersErrorAndTakesNoReceive) {
-  bring_both();
-  Vanishing memory(a);
-  ASSERT_TRUE(receive(21).ok());
-  SendWork work = send(1, kLong);
-  const Sge sge = memory.sge(kLong);
-  work.sges = {&sge, 1};
-  ASSERT_TRUE(a.post(work).ok());
+TEST_F(MessageUnderWay, WhoseMemoryVanishesIsTheSendersErrorAndTakesNoReceive) {
   memory.vanish();
   settle();
   ASSERT_THAT(outcomes(at_a), ElementsAre(Outcome{1, local_protection_error}));
@@ -106,14 +113,7 @@ TEST_F(ResponderTest, AMessageWhoseMemoryVanishedIsTheSendersErrorAndTakesNoRece
   EXPECT_TRUE(std::equal(a.memory.begin(), a.memory.begin() + kLong, received(0)));
 }
 
-TEST_F(ResponderTest, AMessageWhoseRegionWasDeregisteredUnderWayIsTheSendersError) {
-  bring_both();
-  Vanishing memory(a);
-  ASSERT_TRUE(receive(21).ok());
-  SendWork work = send(1, kLong);
-  const Sge sge = memory.sge(kLong);
-  work.sges = {&sge, 1};
-  ASSERT_TRUE(a.post(work).ok());
+TEST_F(MessageUnderWay, WhoseRegionIsDeregisteredIsTheSendersError) {
   memory.region.reset();
   settle();
   ASSERT_THAT(outcomes(at_a), ElementsAre(Outcome{1, local_protection_error}));

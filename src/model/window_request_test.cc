@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <optional>
-#include <thread>
 
 #include "model/memory_window.h"
 #include "support/message_ends.h"
@@ -48,6 +47,18 @@ struct WindowRequest : testing::Test, MessageEnds {
     work.immediate = bound.new_key.value;
     return work;
   }
+  SendWork invalidation(uint64_t id) {
+    SendWork work = b.work(a, SendOpcode::local_invalidate, id, 0);
+    work.sges = {};
+    work.immediate = bound.new_key.value;
+    return work;
+  }
+  // A request of a's is, which ends b's queue pair too.
+  void be_refused() {
+    ASSERT_TRUE(a.post(bad_write(3)).ok());
+    b_takes_notices();
+    EXPECT_EQ(b.qp->state(), QueuePairState::err);
+  }
   bool grants() {
     local::RegionFields fields;
     return b.side.process.adapter().view().read(bound.new_key, fields) && fields.access != 0;
@@ -55,10 +66,7 @@ struct WindowRequest : testing::Test, MessageEnds {
 };
 
 TEST_F(WindowRequest, InvalidationEndsWithTheLastTouchAndHoldsNoMessageUp) {
-  SendWork invalidation = b.work(a, SendOpcode::local_invalidate, 1, 0);
-  invalidation.sges = {};
-  invalidation.immediate = bound.new_key.value;
-  ASSERT_TRUE(b.post(invalidation).ok());
+  ASSERT_TRUE(b.post(invalidation(1)).ok());
   EXPECT_FALSE(grants());
   ASSERT_TRUE(receive(21).ok());
   ASSERT_TRUE(a.post(send(2)).ok());
@@ -70,27 +78,21 @@ TEST_F(WindowRequest, InvalidationEndsWithTheLastTouchAndHoldsNoMessageUp) {
   EXPECT_THAT(outcomes(at_b), ElementsAre(Outcome{21, success}, Outcome{1, success}));
 }
 
-TEST_F(WindowRequest, AnErrorMeanwhileFlushesOnlyWhatFollowsTheInvalidation) {
-  for (uint64_t id = 1; id <= 2; ++id) {
-    SendWork invalidation = b.work(a, SendOpcode::local_invalidate, id, 0);
-    invalidation.sges = {};
-    invalidation.immediate = bound.new_key.value;
-    ASSERT_TRUE(b.post(invalidation).ok());
-  }
-  std::thread other([&] { touch.reset(); });
-  // What a's refused write does to b.
-  ASSERT_TRUE(a.post(bad_write(3)).ok());
-  b_takes_notices();
-  other.join();
-  EXPECT_EQ(b.qp->state(), QueuePairState::err);
+TEST_F(WindowRequest, AnErrorAfterTheLastTouchFlushesOnlyWhatFollowsTheInvalidation) {
+  for (uint64_t id = 1; id <= 2; ++id) ASSERT_TRUE(b.post(invalidation(id)).ok());
+  touch.reset();
+  be_refused();
   EXPECT_THAT(outcomes(poll_b()), ElementsAre(Outcome{1, success}, Outcome{2, flushed}));
 }
 
+TEST_F(WindowRequest, AnErrorWaitsForNobodysTouch) {
+  for (uint64_t id = 1; id <= 2; ++id) ASSERT_TRUE(b.post(invalidation(id)).ok());
+  be_refused();
+  EXPECT_THAT(outcomes(poll_b()), ElementsAre(Outcome{1, flushed}, Outcome{2, flushed}));
+}
+
 TEST_F(WindowRequest, AResetForgetsTheInvalidationItWaitsFor) {
-  SendWork invalidation = b.work(a, SendOpcode::local_invalidate, 1, 0);
-  invalidation.sges = {};
-  invalidation.immediate = bound.new_key.value;
-  ASSERT_TRUE(b.post(invalidation).ok());
+  ASSERT_TRUE(b.post(invalidation(1)).ok());
   ASSERT_TRUE(modify(*b.qp, QueuePairState::reset).ok());
   bring(*b.qp, b_attributes());
   WindowBind again = bound;

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "conformance/support/pair.h"
+#include "conformance/support/first_meeting.h"
 #include "support/cancelled_thread.h"
 
 namespace verbatim::conformance {
@@ -69,26 +69,13 @@ TEST(Cancellation, DoesNotEndTheEndOfWhatWasMade) {
 // The first of them also starts the agent, or finds it.
 TEST(Cancellation, DoesNotEndTheMeetingOfAPeer) {
   for (const Setting setting : {Setting::other_process_anonymous, Setting::other_process_file}) {
-    const std::unique_ptr<Responder> peer = Responder::start(setting);
-    const RemoteMemory there = peer->register_memory(4096);
-    const Address far = peer->create_queue_pair();
-    const Side side;
-    const Memory memory(MemoryKind::anonymous, 4096);
-    const MrHandle region = side.register_memory(memory);
-    const QpHandle qp = side.create_queue_pair();
-    ASSERT_EQ(to_init(qp.get()), 0);
-    EXPECT_TRUE(is_not_cancelled_in([&] { EXPECT_EQ(to_rtr(qp.get(), far), 0); }));
-    ASSERT_EQ(to_rts(qp.get()), 0);
-    ASSERT_EQ(peer->connect(0, side.address_of(qp.get())), 0);
-    fill(memory.bytes(), 1);
-    EXPECT_EQ(
-        post(qp.get(),
-             {{.sges = {{memory.address(), 4096, region->lkey}}, .remote_address = there.address, .rkey = there.rkey}}),
-        kAllPosted);
-    const std::optional<ibv_wc> completion = side.poll();
-    ASSERT_TRUE(completion);
-    EXPECT_EQ(completion->status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion->status);
-    EXPECT_EQ(peer->first_difference(0, 4096, 1, 0), std::nullopt);
+    const FirstMeeting meeting(setting);
+    ibv_qp* const qp = meeting.qp.get();
+    ASSERT_EQ(to_init(qp), 0);
+    EXPECT_TRUE(is_not_cancelled_in([&] { EXPECT_EQ(to_rtr(qp, meeting.far), 0); }));
+    ASSERT_EQ(to_rts(qp), 0);
+    ASSERT_EQ(meeting.peer->connect(0, meeting.side.address_of(qp)), 0);
+    meeting.expect_a_write_to_arrive();
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "conformance/support/pair.h"
+#include "conformance/support/first_meeting.h"
 #include "support/descriptor_hoard.h"
 
 namespace verbatim::conformance {
@@ -166,30 +166,17 @@ TEST_F(OutOfDescriptors, MemoryIsRegisteredAllTheSame) {
 // The queue pair stays as it was, so that the program may try again.
 TEST_F(OutOfDescriptors, TheFirstPeerOfAnotherProcessCannotBeMet) {
   in_fresh_process([] {
-    const std::unique_ptr<Responder> peer = Responder::start(Setting::other_process_anonymous);
-    const RemoteMemory there = peer->register_memory(4096);
-    const Address far = peer->create_queue_pair();
-    const Side side;
-    const Memory memory(MemoryKind::anonymous, 4096);
-    const MrHandle region = side.register_memory(memory);
-    const QpHandle qp = side.create_queue_pair();
-    ASSERT_EQ(peer->connect(0, side.address_of(qp.get())), 0);
-    ASSERT_EQ(to_init(qp.get()), 0);
+    const FirstMeeting meeting(Setting::other_process_anonymous);
+    ibv_qp* const qp = meeting.qp.get();
+    ASSERT_EQ(meeting.peer->connect(0, meeting.side.address_of(qp)), 0);
+    ASSERT_EQ(to_init(qp), 0);
     expect_to_fail_until_there_are_enough(20, [&] {
-      const int error = to_rtr(qp.get(), far);
-      EXPECT_EQ(state_of(qp.get()), error ? IBV_QPS_INIT : IBV_QPS_RTR);
+      const int error = to_rtr(qp, meeting.far);
+      EXPECT_EQ(state_of(qp), error ? IBV_QPS_INIT : IBV_QPS_RTR);
       return error;
     });
-    ASSERT_EQ(to_rts(qp.get()), 0);
-    fill(memory.bytes(), 1);
-    EXPECT_EQ(
-        post(qp.get(),
-             {{.sges = {{memory.address(), 4096, region->lkey}}, .remote_address = there.address, .rkey = there.rkey}}),
-        kAllPosted);
-    const std::optional<ibv_wc> completion = side.poll();
-    ASSERT_TRUE(completion);
-    EXPECT_EQ(completion->status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion->status);
-    EXPECT_EQ(peer->first_difference(0, 4096, 1, 0), std::nullopt);
+    ASSERT_EQ(to_rts(qp), 0);
+    meeting.expect_a_write_to_arrive();
   });
 }
 

@@ -16,8 +16,7 @@ struct Services {
   int abstract_socket_error = 0;
   int descriptor_passing_error = 0;
   int robust_futex_error = 0;
-  int membarrier_registration_error = 0;
-  int membarrier_error = 0;  // once registered
+  int membarrier_error = 0;  // of registering, or of the call
 };
 
 // By trying each, in a child.

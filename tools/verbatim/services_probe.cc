@@ -111,10 +111,8 @@ int try_robust_futex() {
 
 int membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0 ? 0 : errno; }
 
-int try_membarrier_registration() { return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED); }
-
 int try_membarrier() {
-  if (const int error = try_membarrier_registration()) return error;
+  if (const int error = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED)) return error;
   return membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
@@ -129,7 +127,6 @@ Services probe_services() {
       .abstract_socket_error = try_in_child(try_abstract_socket),
       .descriptor_passing_error = try_in_child(try_descriptor_passing),
       .robust_futex_error = try_in_child(try_robust_futex),
-      .membarrier_registration_error = try_in_child(try_membarrier_registration),
       .membarrier_error = try_in_child(try_membarrier),
   };
 }

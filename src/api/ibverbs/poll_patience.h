@@ -20,7 +20,7 @@ class PollPatience {
   }
 
  private:
-  // Some 50 us: no message between two processors takes that long.
+  // Some 50 us: longer than a short message takes between two processors.
   static constexpr int kPolls = 2048;
   std::atomic<int> in_vain_{0};
 };
