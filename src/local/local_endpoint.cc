@@ -1,6 +1,7 @@
 #include "local/local_endpoint.h"
 
 #include <cstring>
+#include <utility>
 
 #include "base/guarded_atomic.h"
 #include "base/guarded_copy.h"
@@ -132,6 +133,16 @@ Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& 
     decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "process {} has ended", peer_->pid());
     return Advance::failed;
   }
+  const Advance outcome = advance_touching(work, offset, verdict);
+  // After the touch has ended, so that whoever hears of a refusal has nothing of it to wait for.
+  if (const auto notice = std::exchange(owed_notice_, std::nullopt); notice && path_.reliable) {
+    adapter_.leave_notice({path_.peer, path_.own, static_cast<uint32_t>(*notice), 0});
+    peer_->ring();
+  }
+  return outcome;
+}
+
+Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, Verdict& verdict) {
   const SegmentView& view = peer_->view();
   const bool has_data = remote_length(work) != 0;
   const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(),
@@ -465,12 +476,6 @@ Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verd
   const Advance result = message.post(*lanes_to_peer_, fields, work, envelope.awaiting, verdict);
   if (result == Advance::posted) peer_->wake();
   return result;
-}
-
-void LocalEndpoint::tell_peer(NoticeKind kind) {
-  if (!path_.reliable) return;
-  adapter_.leave_notice({path_.peer, path_.own, static_cast<uint32_t>(kind), 0});
-  peer_->ring();
 }
 
 }  // namespace verbatim::local

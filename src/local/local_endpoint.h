@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include <memory>
+#include <optional>
 
 #include "local/adapter.h"
 #include "local/lanes.h"
@@ -98,6 +99,8 @@ class LocalEndpoint {
     std::array<iovec, kMaxSges> local;
   };
 
+  // Under a touch record.
+  Advance advance_touching(const SendWork& work, uint64_t& offset, Verdict& verdict);
   Advance resolve(Verdict& verdict);
   bool read_target(const SendWork& work, QueuePairFields& target) const;
   bool target_ready(const QueuePairFields& target, Verdict& verdict) const;
@@ -113,8 +116,8 @@ class LocalEndpoint {
   const PeerMapping* mapping_of(const RegionFields& region);
   void target_memory_gone(const SendWork& work, Verdict& verdict);
   bool copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict);
-  // Also the target's error, unless the message is just lost: leaves a notice and rings.
-  void tell_peer(NoticeKind kind);
+  // Also the target's error, unless the message is just lost.
+  void tell_peer(NoticeKind kind) { owed_notice_ = kind; }
 
   Adapter& adapter_;
   PeerTable& peers_;
@@ -123,6 +126,7 @@ class LocalEndpoint {
   std::shared_ptr<Peer> peer_;
   std::shared_ptr<LanePair> lanes_to_peer_;
   uint32_t receiver_timer_ = 0;
+  std::optional<NoticeKind> owed_notice_;
   // The last region used and its mapping here, so that a stream of operations looks it up once.
   RegionFields mapped_region_;
   std::shared_ptr<const PeerMapping> mapping_;
