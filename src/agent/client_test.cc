@@ -11,6 +11,7 @@ namespace verbatim {
 namespace {
 
 using agent::AgentThread;
+using agent::BareMember;
 using agent::becomes_readable;
 using agent::kNoAgent;
 using agent::Member;
@@ -54,9 +55,15 @@ TEST_F(AgentClientTest, OneIntroductionFindsRoomWhereThereAreNoDescriptorsLeft) 
   Member alice(identity_, kOne), bob(identity_, kTwo);
   ASSERT_TRUE(alice.client_.start().ok());
   ASSERT_TRUE(bob.client_.start().ok());
+  // By then the agent has taken what both have shown it. As await_turn(), but what is open stays so.
+  BareMember first(identity_);
+  first.expect<agent::Welcome>();
+  BareMember second(identity_);
+  second.expect<agent::Welcome>();
   {
     const testing_support::DescriptorHoard hoard;
     introduce(alice, bob, kTwo);
+    ASSERT_EQ(alice.peers_.size(), 1u);
     EXPECT_EQ(Member::inode(alice.peers_[0].segment.get()), bob.segment_inode());
     EXPECT_EQ(alice.client_.introduce(kThree).error, EMFILE) << "there is no room for a second one";
   }

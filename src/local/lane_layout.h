@@ -38,6 +38,12 @@ inline constexpr uint8_t kFetch = 2;
 inline constexpr uint8_t kShort = 4;
 // The messages of the stream are counted from this one on.
 inline constexpr uint8_t kFirst = 8;
+// Of a message that the receiver cannot fetch, the bytes from RequestFields::remote_address on.
+inline constexpr uint8_t kPart = 16;
+// A part that others follow.
+inline constexpr uint8_t kMore = 32;
+// What a READ asked for; `number` and `stream` are those of the question.
+inline constexpr uint8_t kResponse = 64;
 }  // namespace lane_flag
 
 struct RequestFields {
@@ -45,13 +51,14 @@ struct RequestFields {
   Qpn target;
   // The connection that the source speaks of (QueuePairFields::stream); messages of one are counted.
   uint32_t stream = 0;
+  // Of the message; READs and WRITEs are counted for themselves.
   uint32_t number = 0;
   uint8_t opcode = 0;  // SendOpcode
   uint8_t flags = 0;   // lane_flag
   uint8_t pieces = 0;  // how many Sge are to be fetched
   uint8_t service_level = 0;
-  uint32_t immediate = 0;
-  uint32_t length = 0;        // of the message, bytes
+  uint32_t immediate = 0;     // or of a READ how many bytes it asks for
+  uint32_t length = 0;        // of the message or part, bytes
   uint32_t payload = 0;       // where in the payload ring
   uint32_t key = 0;           // rkey of an atomic, Q_Key of a datagram
   uint32_t shared_queue = 0;  // XRC: the number of the shared receive queue
@@ -67,11 +74,13 @@ struct alignas(64) LaneRequest {
 
 enum class ReplyKind : uint8_t {
   none = 0,
-  accepted,   // the message was taken; `value` is the result of an atomic
-  refused,    // it ends in `status`
-  not_ready,  // no receive is posted; `value` is how many were ever taken (ReceiveCount)
-  absent,     // no queue pair is there that would take it
-  skipped,    // an earlier message of its stream was not accepted, or the stream is over
+  accepted,     // the message was taken; `value` is the result of an atomic
+  refused,      // it ends in `status`
+  not_ready,    // no receive is posted; `value` is how many were ever taken (ReceiveCount)
+  absent,       // no queue pair is there that would take it
+  skipped,      // an earlier message of its stream was not accepted, or the stream is over
+  unreachable,  // it cannot be fetched: send it in parts
+  no_room,      // for the response to a READ: ask again
 };
 
 struct ReplyFields {

@@ -23,6 +23,19 @@ void Request::answer(const ReplyFields& reply) const {
   lanes_.answer(reply);
 }
 
+LanePost Request::respond(std::span<const uint8_t> data, CopyFault* fault) const {
+  const RequestFields fields{.source = fields_.target,
+                             .target = fields_.source,
+                             .stream = fields_.stream,
+                             .number = fields_.number,
+                             .opcode = fields_.opcode,
+                             .flags = lane_flag::kResponse,
+                             .length = static_cast<uint32_t>(data.size())};
+  const iovec payload{const_cast<uint8_t*>(data.data()), data.size()};
+  // Nobody waits for the answer to an answer.
+  return lanes_.post(fields, {&payload, 1}, {}, fault);
+}
+
 Result<std::unique_ptr<LanePair>> LanePair::create(Adapter& adapter, std::shared_ptr<Peer> peer) {
   const std::optional<uint32_t> index = adapter.claim_lane(peer->incarnation());
   if (!index) return Status{ENOSPC};
@@ -50,8 +63,8 @@ std::optional<uint64_t> LanePair::place(uint32_t length) const {
   return payload_head_ + skip;
 }
 
-LanePair::Post LanePair::post(RequestFields fields, std::span<const iovec> payload, const Awaiting& awaiting,
-                              CopyFault* fault) {
+LanePost LanePair::post(RequestFields fields, std::span<const iovec> payload, const Awaiting& awaiting,
+                        CopyFault* fault) {
   uint32_t length = 0;
   for (const iovec& piece : payload) length += static_cast<uint32_t>(piece.iov_len);
   const auto copy_to = [&](uint8_t* to) {
@@ -62,16 +75,16 @@ LanePair::Post LanePair::post(RequestFields fields, std::span<const iovec> paylo
     return true;
   };
   std::lock_guard lock(mutex_);
-  if (posted_ - answered_ == kLaneRequests) return Post::full;
+  if (posted_ - answered_ == kLaneRequests) return LanePost::full;
   uint64_t end = payload_head_;
   if (length <= kShortPayload) {
     fields.flags |= lane_flag::kShort;
-    if (!copy_to(fields.data)) return Post::fault;
+    if (!copy_to(fields.data)) return LanePost::fault;
   } else {
     const std::optional<uint64_t> start = place(length);
-    if (!start) return Post::full;
+    if (!start) return LanePost::full;
     fields.payload = static_cast<uint32_t>(*start % kLanePayloadBytes);
-    if (!copy_to(lane_->payload + fields.payload)) return Post::fault;
+    if (!copy_to(lane_->payload + fields.payload)) return LanePost::fault;
     end = *start + length;
   }
   payload_head_ = end;
@@ -82,7 +95,7 @@ LanePair::Post LanePair::post(RequestFields fields, std::span<const iovec> paylo
   std::memcpy(words, &fields, sizeof fields);
   for (size_t i = 0; i < kRequestWords; ++i) request.words[i].store(words[i], std::memory_order_relaxed);
   request.sequence.store(number + 1, std::memory_order_release);  // pairs with read_request()
-  return Post::shown;
+  return LanePost::shown;
 }
 
 bool LanePair::read_request(RequestFields& out) const {

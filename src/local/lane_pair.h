@@ -16,7 +16,8 @@
 
 namespace verbatim::local {
 
-// Up to this many bytes travel in the lane; the receiver fetches longer messages from the sender's memory.
+// Up to this many bytes travel in the lane; the receiver fetches longer messages from the sender's memory, or they go
+// in parts of this size.
 inline constexpr uint32_t kLaneMessageBytes = 8 * 1024;
 
 // Who is to hear of an answer. `attempt` tells the answers to what was withdrawn from those to what was posted anew.
@@ -24,6 +25,12 @@ struct Awaiting {
   Qpn source;
   uint64_t attempt = 0;
   uint32_t number = 0;
+};
+
+enum class LanePost {
+  shown,
+  full,   // the peer has not answered enough of what was posted before
+  fault,  // there is no memory behind the payload
 };
 
 class LanePair;
@@ -44,6 +51,8 @@ class Request {
   // the peer is to know by then. The payload is the peer's again. What serve() returns says the same.
   void answer(const ReplyFields& reply) const;
   bool is_answered() const { return answered_; }
+  // Sends back what a READ asked for: full when there is no room for it now, fault when there is no memory.
+  LanePost respond(std::span<const uint8_t> data, CopyFault* fault) const;
 
  private:
   const RequestFields fields_;
@@ -62,14 +71,9 @@ class LanePair {
 
   const std::shared_ptr<Peer>& peer() const { return peer_; }
 
-  enum class Post {
-    shown,
-    full,   // the peer has not answered enough of what was posted before
-    fault,  // there is no memory behind the payload
-  };
   // Copies the payload in and shows the request to the peer; the caller wakes it. The sum of the payload's lengths is
   // at most kLaneMessageBytes + 40, or kMaxSges descriptors.
-  Post post(RequestFields fields, std::span<const iovec> payload, const Awaiting& awaiting, CopyFault* fault);
+  LanePost post(RequestFields fields, std::span<const iovec> payload, const Awaiting& awaiting, CopyFault* fault);
 
   // Hands the answers that have come to `deliver(const Awaiting&, const ReplyFields&)`, oldest first; returns whether
   // there was any. deliver() may post.

@@ -49,7 +49,7 @@ class LanesTest : public testing::Test {
     introduce(a, b);
   }
   std::shared_ptr<LanePair> a_to_b() { return lanes_a.to(a.peers().find(Slot{0x20})); }
-  LanePair::Post post(LanePair& lanes, uint32_t number, std::string_view text = "") {
+  LanePost post(LanePair& lanes, uint32_t number, std::string_view text = "") {
     const iovec piece{const_cast<char*>(text.data()), text.size()};
     CopyFault fault;
     return lanes.post({.number = number, .length = static_cast<uint32_t>(text.size())}, {&piece, 1},
@@ -66,8 +66,8 @@ TEST_F(LanesTest, CarriesMessagesAndTheirAnswersInOrder) {
   const auto lanes = a_to_b();
   ASSERT_TRUE(lanes);
   const std::string longer(5000, 'x');
-  EXPECT_EQ(post(*lanes, 1, "short"), LanePair::Post::shown);
-  EXPECT_EQ(post(*lanes, 2, longer), LanePair::Post::shown);
+  EXPECT_EQ(post(*lanes, 1, "short"), LanePost::shown);
+  EXPECT_EQ(post(*lanes, 2, longer), LanePost::shown);
   EXPECT_EQ(lanes_b.turn(at_b), Lanes::Turn::busy);
   EXPECT_THAT(at_b.numbers, ElementsAre(1, 2));
   EXPECT_THAT(at_b.payloads, ElementsAre("short", longer));
@@ -123,7 +123,7 @@ TEST_F(LanesTest, WhatAPeerAnsweredBeforeItSentARequestIsHeardBeforeThatRequest)
 
 TEST_F(LanesTest, AProcessTalksToItself) {
   const auto lanes = lanes_a.to(a.peers().self());
-  EXPECT_EQ(post(*lanes, 7, "me"), LanePair::Post::shown);
+  EXPECT_EQ(post(*lanes, 7, "me"), LanePost::shown);
   lanes_a.turn(at_a);
   lanes_a.turn(at_a);
   EXPECT_THAT(at_a.payloads, ElementsAre("me"));
@@ -144,13 +144,13 @@ TEST_F(LanesTest, WhatIsNotDoneWithComesAgainBeforeWhatFollows) {
 
 TEST_F(LanesTest, AFullLaneTakesNothingUntilAnAnswerHasCome) {
   const auto lanes = a_to_b();
-  for (uint32_t i = 0; i < kLaneRequests; ++i) ASSERT_EQ(post(*lanes, i), LanePair::Post::shown);
-  EXPECT_EQ(post(*lanes, 999), LanePair::Post::full);
+  for (uint32_t i = 0; i < kLaneRequests; ++i) ASSERT_EQ(post(*lanes, i), LanePost::shown);
+  EXPECT_EQ(post(*lanes, 999), LanePost::full);
   while (lanes_b.turn(at_b) == Lanes::Turn::busy) {
   }
-  EXPECT_EQ(post(*lanes, 999), LanePair::Post::full) << "answered, but nobody has read the answers";
+  EXPECT_EQ(post(*lanes, 999), LanePost::full) << "answered, but nobody has read the answers";
   lanes_a.turn(at_a);
-  EXPECT_EQ(post(*lanes, 999), LanePair::Post::shown);
+  EXPECT_EQ(post(*lanes, 999), LanePost::shown);
 }
 
 TEST_F(LanesTest, PayloadsNeverOverlap) {
@@ -160,7 +160,7 @@ TEST_F(LanesTest, PayloadsNeverOverlap) {
     return std::string(100 + number * 977 % 8000, static_cast<char>('a' + number % 26));
   };
   for (int round = 0; round < 50; ++round) {
-    while (post(*lanes, posted, text_of(posted)) == LanePair::Post::shown) ++posted;
+    while (post(*lanes, posted, text_of(posted)) == LanePost::shown) ++posted;
     lanes_b.turn(at_b);
     lanes_a.turn(at_a);
   }
@@ -172,8 +172,8 @@ TEST_F(LanesTest, PayloadThatIsNotThereIsAFault) {
   const auto lanes = a_to_b();
   const iovec nowhere{nullptr, 100};
   CopyFault fault;
-  EXPECT_EQ(lanes->post({.length = 100}, {&nowhere, 1}, {}, &fault), LanePair::Post::fault);
-  EXPECT_EQ(post(*lanes, 1, "still good"), LanePair::Post::shown);
+  EXPECT_EQ(lanes->post({.length = 100}, {&nowhere, 1}, {}, &fault), LanePost::fault);
+  EXPECT_EQ(post(*lanes, 1, "still good"), LanePost::shown);
   lanes_b.turn(at_b);
   EXPECT_THAT(at_b.payloads, ElementsAre("still good"));
 }
@@ -245,7 +245,7 @@ TEST_F(LanesTest, AClaimToHaveAnsweredWhatWasNeverAskedIsNoWork) {
 TEST_F(LanesTest, APeerThatSendsNonsenseIsNotHeardAnyMore) {
   const auto lanes = a_to_b();
   CopyFault fault;
-  EXPECT_EQ(lanes->post({.length = 1u << 30}, {}, {}, &fault), LanePair::Post::shown);
+  EXPECT_EQ(lanes->post({.length = 1u << 30}, {}, {}, &fault), LanePost::shown);
   post(*lanes, 2, "more");
   lanes_b.turn(at_b);
   lanes_b.turn(at_b);
@@ -277,7 +277,7 @@ TEST_F(LanesTest, ManyThreadsSendWhileOthersServe) {
     threads.emplace_back([&, t] {
       for (uint32_t i = 0; i < kEach; ++i) {
         const std::string text(1 + (i * 131 + static_cast<uint32_t>(t)) % 300, static_cast<char>(i));
-        while (post(*lanes, i, text) == LanePair::Post::full) lanes_a.turn(server);
+        while (post(*lanes, i, text) == LanePost::full) lanes_a.turn(server);
       }
       while (answered < 2 * kEach) lanes_a.turn(server);
       done = true;

@@ -11,6 +11,10 @@
 namespace verbatim::local {
 namespace {
 
+std::span<const uint8_t> as_bytes(const uint64_t& word) {
+  return {reinterpret_cast<const uint8_t*>(&word), sizeof word};
+}
+
 bool accepts_operations(uint32_t state) {
   switch (static_cast<QueuePairState>(state)) {
     case QueuePairState::rtr:
@@ -56,12 +60,6 @@ uint32_t flush_right(const SendWork& work) {
          (work.operands.flush.type & kPersistent ? access::kFlushPersistent : 0);
 }
 
-// Not what changes a single word, nor what touches none.
-bool moves_data(SendOpcode opcode) {
-  return opcode == SendOpcode::rdma_read || opcode == SendOpcode::rdma_write ||
-         opcode == SendOpcode::rdma_write_with_imm;
-}
-
 bool writes_locally(SendOpcode opcode) { return opcode == SendOpcode::rdma_read || is_atomic(opcode); }
 
 uint32_t right_needed(const SendWork& work) {
@@ -84,6 +82,11 @@ bool takes_receive(SendOpcode opcode) {
 
 bool is_atomic(SendOpcode opcode) {
   return opcode == SendOpcode::atomic_compare_swap || opcode == SendOpcode::atomic_fetch_add;
+}
+
+bool moves_data(SendOpcode opcode) {
+  return opcode == SendOpcode::rdma_read || opcode == SendOpcode::rdma_write ||
+         opcode == SendOpcode::rdma_write_with_imm;
 }
 
 uint32_t right_needed(SendOpcode opcode) {
@@ -128,11 +131,7 @@ Status LocalEndpoint::connect(const Path& path) {
 }
 
 Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& verdict) {
-  if (const Advance found = resolve(verdict); found != Advance::done) return found;
-  if (peer_->dead()) {
-    decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "process {} has ended", peer_->pid());
-    return Advance::failed;
-  }
+  if (const Advance found = find_living(verdict); found != Advance::done) return found;
   const Advance outcome = advance_touching(work, offset, verdict);
   // After the touch has ended, so that whoever hears of a refusal has nothing of it to wait for.
   if (const auto notice = std::exchange(owed_notice_, std::nullopt); notice && path_.reliable) {
@@ -145,12 +144,9 @@ Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& 
 Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, Verdict& verdict) {
   const SegmentView& view = peer_->view();
   const bool has_data = remote_length(work) != 0;
-  const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(),
-                                  {path_.peer, has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion},
-                                  // The target's membarrier interrupts only processes that registered too.
-                                  view.revokes_by_membarrier() && adapter_.view().revokes_by_membarrier());
+  const TouchRecords::Guard touch = touch_peer(has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion);
   Slice slice;
-  if (!gather(work, offset, slice, verdict)) return Advance::failed;
+  if (!gather(work, offset, kSliceBytes, slice, verdict)) return Advance::failed;
   QueuePairFields target;
   if (!read_target(work, target)) target = {};
   if (!target_ready(target, verdict)) return Advance::waiting;
@@ -169,10 +165,19 @@ Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, 
   return slice.last ? Advance::done : Advance::more;
 }
 
-Advance LocalEndpoint::resolve(Verdict& verdict) {
-  if (peer_) return Advance::done;
-  peer_ = peers_.find(path_.peer.slot());
-  if (peer_) return Advance::done;
+TouchRecords::Guard LocalEndpoint::touch_peer(uint32_t entry) {
+  // The target's membarrier interrupts only processes that registered too.
+  const bool light = peer_->view().revokes_by_membarrier() && adapter_.view().revokes_by_membarrier();
+  return {adapter_.touch_records(), path_.own.index(), {path_.peer, entry}, light};
+}
+
+Advance LocalEndpoint::find_living(Verdict& verdict) {
+  if (!peer_) peer_ = peers_.find(path_.peer.slot());
+  if (peer_ && !peer_->dead()) return Advance::done;
+  if (peer_) {
+    decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "process {} has ended", peer_->pid());
+    return Advance::failed;
+  }
   if (peers_.has_ended(path_.peer.slot())) {
     decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "the process of QP {:#08x} has ended",
            path_.peer.value);
@@ -256,10 +261,9 @@ bool find_region(const SegmentView& view, const QueuePairFields& target, const S
   return false;
 }
 
-bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, Slice& slice, Verdict& verdict) const {
+bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, uint64_t room, Slice& slice, Verdict& verdict) const {
   slice.offset = offset;
   uint64_t skip = offset;
-  uint64_t room = kSliceBytes;
   for (const Sge& sge : work.sges) {
     if (sge.length == 0) continue;
     // Every SGE is checked before the first byte moves.
@@ -292,14 +296,13 @@ const PeerMapping* LocalEndpoint::mapping_of(const RegionFields& region) {
 Advance LocalEndpoint::copy(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict) {
   const uint64_t into_region = work.remote_address - region.iova + slice.offset;
   const uint64_t remote = region.address + into_region;
-  bool copied;
+  uint8_t* reached = nullptr;
   if (peer_->is_self())
-    copied = copy_direct(work, reinterpret_cast<uint8_t*>(remote), slice, verdict);
+    reached = reinterpret_cast<uint8_t*>(remote);
   else if (const PeerMapping* mapping = mapping_of(region))
-    copied = copy_direct(work, mapping->data() + into_region, slice, verdict);
-  else
-    copied = copy_by_kernel(work, remote, slice, verdict);
-  return copied ? Advance::done : Advance::failed;
+    reached = mapping->data() + into_region;
+  if (!reached) return copy_by_kernel(work, remote, slice, verdict);
+  return copy_direct(work, reached, slice, verdict) ? Advance::done : Advance::failed;
 }
 
 // An atomic, an ATOMIC_WRITE, or a FLUSH: on one host everybody sees what was written, so that there is nothing to do
@@ -332,7 +335,7 @@ Advance LocalEndpoint::change(const SendWork& work, const RegionFields& region, 
     target_memory_gone(work, verdict);
     return Advance::failed;
   }
-  if (is_atomic(work.opcode) && !write_result(work, before, verdict)) return Advance::failed;
+  if (is_atomic(work.opcode) && !scatter(slice, as_bytes(before), verdict)) return Advance::failed;
   return Advance::done;
 }
 
@@ -350,27 +353,26 @@ bool LocalEndpoint::read_word(const Slice& slice, uint64_t& word, Verdict& verdi
   return true;
 }
 
-bool LocalEndpoint::write_result(const SendWork& work, uint64_t before, Verdict& verdict) {
-  const uint8_t* from = reinterpret_cast<const uint8_t*>(&before);
-  for (const Sge& sge : work.sges) {
-    if (sge.length == 0) continue;
-    uint8_t* const to = locate(adapter_, sge, path_.pd, true, verdict);
-    if (!to) return false;
+bool LocalEndpoint::scatter(const Slice& slice, std::span<const uint8_t> data, Verdict& verdict) {
+  const uint8_t* from = data.data();
+  for (int i = 0; i < slice.pieces; ++i) {
     CopyFault fault;
-    if (!guarded_copy(to, from, sge.length, &fault)) {
+    if (!guarded_copy(slice.local[i].iov_base, from, slice.local[i].iov_len, &fault)) {
       decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",
              fault.address);
       return false;
     }
-    from += sge.length;
+    from += slice.local[i].iov_len;
   }
   return true;
 }
 
-bool LocalEndpoint::store_result(const SendWork& work, uint64_t before, Verdict& verdict) {
+bool LocalEndpoint::store(const SendWork& work, uint64_t offset, std::span<const uint8_t> data, Verdict& verdict) {
   const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(), {path_.own, TouchTarget::kNoRegion},
                                   adapter_.view().revokes_by_membarrier());
-  return write_result(work, before, verdict);
+  Slice slice;
+  if (!gather(work, offset, data.size(), slice, verdict)) return false;
+  return scatter(slice, data.first(slice.length), verdict);
 }
 
 void LocalEndpoint::target_memory_gone(const SendWork& work, Verdict& verdict) {
@@ -401,7 +403,7 @@ bool LocalEndpoint::copy_direct(const SendWork& work, uint8_t* remote, const Sli
   return true;
 }
 
-bool LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict) {
+Advance LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict) {
   const std::span<const iovec> pieces(slice.local.data(), slice.pieces);
   const ProcessMemory& memory = peer_->memory();
   const ProcessMemory::Outcome outcome = work.opcode == SendOpcode::rdma_read
@@ -409,24 +411,22 @@ bool LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const 
                                              : memory.write(pieces, remote, slice.length, slice.last);
   switch (outcome.result) {
     case ProcessMemory::Result::done:
-      return true;
+      return Advance::done;
     case ProcessMemory::Result::local_fault:
       decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
              "memory behind an SGE is no longer mapped");
-      return false;
+      break;
     case ProcessMemory::Result::remote_fault:
       target_memory_gone(work, verdict);
-      return false;
+      break;
     case ProcessMemory::Result::forbidden:
-      decide(verdict, CompletionStatus::remote_operation_error, Reason::memory_forbidden,
-             "the kernel forbids process_vm access to process {} (ptrace scope, or it is not dumpable)", peer_->pid());
-      return false;
+      return Advance::request;
     case ProcessMemory::Result::dead:
       peer_->mark_dead();
       decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "process {} has ended", peer_->pid());
-      return false;
+      break;
   }
-  return false;
+  return Advance::failed;
 }
 
 bool LocalEndpoint::has_receive(const QueuePairFields& target, const SendWork& work, const Envelope& envelope) const {
@@ -441,41 +441,79 @@ bool LocalEndpoint::has_receive(const QueuePairFields& target, const SendWork& w
   return count && (shared || by_number ? count->available() != 0 : count->posted() != envelope.receives_used);
 }
 
-Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verdict& verdict) {
-  if (const Advance found = resolve(verdict); found != Advance::done) return found;
-  if (peer_->dead()) {
-    decide(verdict, CompletionStatus::retry_exceeded, Reason::peer_dead, "process {} has ended", peer_->pid());
-    return Advance::failed;
-  }
-  const SegmentView& view = peer_->view();
-  const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(), {path_.peer, TouchTarget::kNoRegion},
-                                  view.revokes_by_membarrier() && adapter_.view().revokes_by_membarrier());
+Advance LocalEndpoint::prepare(const SendWork& work, const Envelope& envelope, bool needs_receive, Verdict& verdict) {
   QueuePairFields target;
   if (!read_target(work, target)) target = {};
   if (!target_ready(target, verdict)) return Advance::waiting;
   receiver_timer_ = target.min_rnr_timer;
-  OwnMessage message;
-  if (!message.gather(adapter_, work, path_.pd, verdict)) return Advance::failed;
-  if (path_.reliable && takes_receive(work.opcode) && !has_receive(target, work, envelope)) {
+  if (path_.reliable && needs_receive && !envelope.receive_taken && !has_receive(target, work, envelope)) {
     decide(verdict, CompletionStatus::receiver_not_ready_exceeded, Reason::remote_no_receive,
            "peer QP {:#08x} of process {} has no receive posted", path_.peer.value, peer_->pid());
     return Advance::no_receive;
   }
   if (!lanes_to_peer_) lanes_to_peer_ = lanes_.to(peer_);
-  if (!lanes_to_peer_) return Advance::full;
-  RequestFields fields{.source = path_.own,
-                       .target = path_.peer,
-                       .stream = envelope.stream,
-                       .number = envelope.awaiting.number,
-                       .opcode = static_cast<uint8_t>(work.opcode),
-                       .flags = envelope.first ? lane_flag::kFirst : uint8_t{0},
-                       .immediate = work.immediate,
-                       .key = work.rkey.value,
-                       .shared_queue = work.shared_queue,
-                       .remote_address = work.remote_address};
-  const Advance result = message.post(*lanes_to_peer_, fields, work, envelope.awaiting, verdict);
+  return lanes_to_peer_ ? Advance::done : Advance::full;
+}
+
+RequestFields LocalEndpoint::fields_of(const SendWork& work, const Envelope& envelope) const {
+  return {.source = path_.own,
+          .target = path_.peer,
+          .stream = envelope.stream,
+          .number = envelope.awaiting.number,
+          .opcode = static_cast<uint8_t>(work.opcode),
+          .flags = envelope.first ? lane_flag::kFirst : uint8_t{0},
+          .immediate = work.immediate,
+          .key = work.rkey.value,
+          .shared_queue = work.shared_queue,
+          .remote_address = work.remote_address};
+}
+
+Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verdict& verdict) {
+  if (const Advance found = find_living(verdict); found != Advance::done) return found;
+  const TouchRecords::Guard touch = touch_peer();
+  OwnMessage message;
+  if (!message.gather(adapter_, work, path_.pd, verdict)) return Advance::failed;
+  if (const Advance ready = prepare(work, envelope, takes_receive(work.opcode), verdict); ready != Advance::done)
+    return ready;
+  const Advance result = message.post(*lanes_to_peer_, fields_of(work, envelope), work, envelope.awaiting, verdict);
   if (result == Advance::posted) peer_->wake();
   return result;
+}
+
+Advance LocalEndpoint::post_part(const SendWork& work, const Envelope& envelope, uint64_t& offset, Verdict& verdict) {
+  if (const Advance found = find_living(verdict); found != Advance::done) return found;
+  const TouchRecords::Guard touch = touch_peer();
+  Slice slice;
+  if (!gather(work, offset, kPartBytes, slice, verdict)) return Advance::failed;
+  const bool is_send = !moves_data(work.opcode);
+  if (const Advance ready = prepare(work, envelope, is_send && offset == 0, verdict); ready != Advance::done)
+    return ready;
+  RequestFields fields = fields_of(work, envelope);
+  std::span<const iovec> payload(slice.local.data(), slice.pieces);
+  fields.length = static_cast<uint32_t>(slice.length);
+  fields.remote_address = is_send ? offset : work.remote_address + offset;
+  if (is_send) fields.flags |= lane_flag::kPart | (slice.last ? 0 : lane_flag::kMore);
+  if (is_send && work.solicited) fields.flags |= lane_flag::kSolicited;
+  if (work.opcode == SendOpcode::rdma_read) {
+    payload = {};
+    fields.immediate = std::exchange(fields.length, 0);
+  }
+  // The first half of a WRITE_WITH_IMM; its notice follows as a message.
+  if (work.opcode == SendOpcode::rdma_write_with_imm) fields.opcode = static_cast<uint8_t>(SendOpcode::rdma_write);
+  CopyFault fault;
+  switch (lanes_to_peer_->post(fields, payload, envelope.awaiting, &fault)) {
+    case LanePost::shown:
+      break;
+    case LanePost::full:
+      return Advance::full;
+    case LanePost::fault:
+      decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",
+             fault.address);
+      return Advance::failed;
+  }
+  peer_->wake();
+  offset += slice.length;
+  return Advance::posted;
 }
 
 }  // namespace verbatim::local

@@ -1,6 +1,6 @@
 // One direction of a queue pair to another of the same host: WRITE, READ and atomics are executed by the requester's
 // own thread on the target's memory, after the checks a NIC's responder would make in the target's tables. What needs
-// the target's part (a receive, or memory that only it can reach) is posted to its lane. No packets.
+// the target's part (a receive, or memory that only it can reach) is posted to its lane, whole or in parts. No packets.
 //
 //   per slice:    resolve the peer → publish the touch → the target's queue pair (ready? names us? operation allowed?)
 //                 → the target's region (key, PD, range, right) → our own SGEs → copy → withdraw the touch
@@ -25,13 +25,15 @@ namespace verbatim::local {
 
 // What is copied under one touch: bounds how long a revocation waits and how long posting takes. Bytes.
 inline constexpr uint64_t kSliceBytes = 64 * 1024;
+// What travels in a lane at once of what the other side can neither map nor reach through the kernel.
+inline constexpr uint64_t kPartBytes = kLaneMessageBytes;
 
 enum class Advance {
   done,        // the whole message is in place
   more,        // a slice was copied, others follow
   waiting,     // not ready: nothing was done, try again until the deadline; the verdict says for what
   failed,      // the verdict says why; the target has been told where the failure is also its own
-  request,     // the target has to do it itself: nothing was done, post() it
+  request,     // the target has to do it itself from `offset` on: post() it, or post_part() what moves data
   posted,      // the target will answer
   full,        // the lane is; try again
   no_receive,  // the target has no receive for it: nothing was done
@@ -45,11 +47,16 @@ struct Envelope {
   bool first = false;
   // How many of the target's receives are used up, by its count (ReceiveCount) and with what is in flight.
   uint32_t receives_used = 0;
+  // The target has taken a receive for this message already, when it was tried before, so that it need have no other.
+  bool receive_taken = false;
 };
 
 // Whether it takes a receive at the target.
 bool takes_receive(SendOpcode opcode);
 bool is_atomic(SendOpcode opcode);
+// Whether it moves data between its SGEs and the target's region: not what changes a single word, nor what touches
+// none.
+bool moves_data(SendOpcode opcode);
 // The qp_access_flags and the region's right that it needs; 0 for those that only need a receive.
 uint32_t right_needed(SendOpcode opcode);
 // The target's region that `work` names, or false and the verdict: its key, domain, right and range. `target` is the
@@ -81,8 +88,11 @@ class LocalEndpoint {
 
   // Shows the message to the target. Whoever delivers its answers (Lanes::Receiver) finds `envelope.awaiting` there.
   Advance post(const SendWork& work, const Envelope& envelope, Verdict& verdict);
-  // Puts the result of an atomic that the target has executed where its SGEs say; false and the verdict if it cannot.
-  bool store_result(const SendWork& work, uint64_t before, Verdict& verdict);
+  // The same for at most kPartBytes of the message, READ or WRITE, from byte `offset` on, which it moves forward.
+  Advance post_part(const SendWork& work, const Envelope& envelope, uint64_t& offset, Verdict& verdict);
+  // Puts what the target has answered where the SGEs say, from byte `offset` of them on: the word that an atomic found,
+  // a part of a READ. False and the verdict if it cannot.
+  bool store(const SendWork& work, uint64_t offset, std::span<const uint8_t> data, Verdict& verdict);
   // The target's min_rnr_timer, as last seen.
   uint32_t receiver_timer() const { return receiver_timer_; }
 
@@ -101,21 +111,28 @@ class LocalEndpoint {
 
   // Under a touch record.
   Advance advance_touching(const SendWork& work, uint64_t& offset, Verdict& verdict);
-  Advance resolve(Verdict& verdict);
+  // The peer's process: done, or why there is none.
+  Advance find_living(Verdict& verdict);
+  // Says that something of the peer is being touched, in its table of regions `entry`.
+  TouchRecords::Guard touch_peer(uint32_t entry = TouchTarget::kNoRegion);
   bool read_target(const SendWork& work, QueuePairFields& target) const;
   bool target_ready(const QueuePairFields& target, Verdict& verdict) const;
   bool operation_allowed(const QueuePairFields& target, const SendWork& work, Verdict& verdict);
   // Whether the target has a receive for the next message, as it says itself.
   bool has_receive(const QueuePairFields& target, const SendWork& work, const Envelope& envelope) const;
-  bool gather(const SendWork& work, uint64_t offset, Slice& slice, Verdict& verdict) const;
+  // What a message or a part of one needs of the target: done, or why it cannot be posted.
+  Advance prepare(const SendWork& work, const Envelope& envelope, bool needs_receive, Verdict& verdict);
+  RequestFields fields_of(const SendWork& work, const Envelope& envelope) const;
+  // The next `room` bytes, or as many as there are.
+  bool gather(const SendWork& work, uint64_t offset, uint64_t room, Slice& slice, Verdict& verdict) const;
   Advance copy(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict);
   bool copy_direct(const SendWork& work, uint8_t* remote, const Slice& slice, Verdict& verdict);
   Advance change(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict);
   static bool read_word(const Slice& slice, uint64_t& word, Verdict& verdict);
-  bool write_result(const SendWork& work, uint64_t before, Verdict& verdict);
+  static bool scatter(const Slice& slice, std::span<const uint8_t> data, Verdict& verdict);
   const PeerMapping* mapping_of(const RegionFields& region);
   void target_memory_gone(const SendWork& work, Verdict& verdict);
-  bool copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict);
+  Advance copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict);
   // Also the target's error, unless the message is just lost.
   void tell_peer(NoticeKind kind) { owed_notice_ = kind; }
 

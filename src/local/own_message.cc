@@ -46,11 +46,11 @@ Advance OwnMessage::post(LanePair& lanes, RequestFields fields, const SendWork& 
   }
   CopyFault fault;
   switch (lanes.post(fields, payload, awaiting, &fault)) {
-    case LanePair::Post::shown:
+    case LanePost::shown:
       return Advance::posted;
-    case LanePair::Post::full:
+    case LanePost::full:
       return Advance::full;
-    case LanePair::Post::fault:
+    case LanePost::fault:
       break;
   }
   decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",

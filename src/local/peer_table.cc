@@ -1,6 +1,9 @@
 #include "local/peer_table.h"
 
+#include <chrono>
 #include <new>
+
+#include "base/no_cancellation.h"
 
 namespace verbatim::local {
 
@@ -87,6 +90,18 @@ std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
   return peer;
 }
 
+void PeerTable::everyone_is_known() {
+  std::lock_guard lock(mutex_);
+  has_everyone_.store(true, std::memory_order_release);  // pairs with has_everyone()
+  everyone_came_.notify_all();
+}
+
+bool PeerTable::await_everyone(Duration patience) {
+  const NoCancellation guard;
+  std::unique_lock lock(mutex_);
+  return everyone_came_.wait_for(lock, std::chrono::nanoseconds(patience.ns), [&] { return has_everyone(); });
+}
+
 std::vector<std::shared_ptr<Peer>> PeerTable::everyone() {
   introducer_.refresh();
   return known();
@@ -108,6 +123,7 @@ bool PeerTable::knows(Incarnation incarnation) const {
 void PeerTable::abandon() {
   // What another thread held at the fork is held for ever, so neither the lock nor the maps can be used again.
   new (&mutex_) std::mutex;
+  new (&everyone_came_) std::condition_variable;
   new (&by_slot_) std::map<Slot, std::shared_ptr<Peer>>;
   new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
   new (&last_owners_) std::map<Slot, Incarnation>;

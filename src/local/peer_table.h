@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "base/time.h"
 #include "local/peer.h"
 
 namespace verbatim::local {
@@ -40,9 +42,11 @@ class PeerTable {
   // Whoever is sent messages without having asked for their sender calls this first.
   Status appear() { return introducer_.appear(); }
   Status want_everyone() { return introducer_.introduce_everyone(); }
-  // Whether known() has had all those who were there when want_everyone() was first called.
+  // Whether known() has had all those who were there when want_everyone() was first called. They know this process too.
   bool has_everyone() const { return has_everyone_.load(std::memory_order_acquire); }
-  void everyone_is_known() { has_everyone_.store(true, std::memory_order_release); }  // pairs with has_everyone()
+  void everyone_is_known();
+  // Waits for that, `patience` at most; whether it is so. No cancellation point.
+  bool await_everyone(Duration patience);
 
   void add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots);
   void add_slot(Incarnation incarnation, Slot slot);
@@ -75,7 +79,8 @@ class PeerTable {
   const std::shared_ptr<Peer> self_;
   const std::function<bool(Slot)> is_own_;
   Introducer& introducer_;
-  std::atomic<bool> has_everyone_{false};
+  std::atomic<bool> has_everyone_{false};  // set with mutex_ held
+  std::condition_variable everyone_came_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::map<Slot, std::shared_ptr<Peer>> by_slot_;

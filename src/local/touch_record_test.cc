@@ -1,12 +1,7 @@
 #include "local/touch_record.h"
 
 #include <gtest/gtest.h>
-#include <linux/filter.h>
 #include <linux/membarrier.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include <memory>
 #include <optional>
@@ -16,6 +11,7 @@
 #include "local/test_child.h"
 #include "support/on_processor.h"
 #include "support/pause.h"
+#include "support/refused_call.h"
 
 namespace verbatim::local {
 namespace {
@@ -131,26 +127,12 @@ TEST_F(TouchRecordsTest, WhoGivesUpStopsWaiting) {
   EXPECT_EQ(looks, 7);
 }
 
-// For this process and what it starts.
-bool refuse_membarrier(uint32_t command) {
-  sock_filter rules[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, command, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{std::size(rules), rules};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 TEST(Membarrier, IsNotReliedOnWhereASandboxRefusesEitherHalf) {
   if (!register_membarrier()) GTEST_SKIP() << "no membarrier here";
   for (const uint32_t command :
        {uint32_t{MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED}, uint32_t{MEMBARRIER_CMD_GLOBAL_EXPEDITED}}) {
     TestChild child([&](TestChild::Talk& talk) {
-      talk.say(refuse_membarrier(command));
+      talk.say(testing_support::refuse_call(SYS_membarrier, command));
       talk.say(register_membarrier());
       return 0;
     });

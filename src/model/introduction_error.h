@@ -1,12 +1,17 @@
-// What a call answers when its peer's process cannot be introduced: that this process is out of descriptors or memory
-// as it is, since the program can mend that and try again; everything else is EHOSTUNREACH.
+// How long an introduction may take, and what a call answers when its peer's process cannot be introduced: that this
+// process is out of descriptors or memory as it is, since the program can mend that and try again; everything else is
+// EHOSTUNREACH.
 #pragma once
 
 #include <cerrno>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace verbatim::model {
+
+// Starting an agent and being introduced by it, on a busy machine.
+inline constexpr Duration kIntroductionPatience = Duration::milliseconds(1000);
 
 inline Status introduction_error(Status status) {
   if (status.ok()) return status;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "base/log.h"
 #include "model/introduction_error.h"
 
 namespace verbatim::model {
@@ -13,8 +14,10 @@ bool may_be_attached(QueuePairType type, const Gid& group) { return type == Queu
 
 Status attach_multicast(Device& device, QueuePairType type, Qpn qpn, const Gid& group) {
   if (!may_be_attached(type, group)) return {EINVAL};
-  // Who sends asks the agent for all of its members, so we must be one.
+  // Who sends asks the agent for all of its members, so we must be one, and known to those who asked before.
   if (const Status wanted = device.peers().want_everyone(); !wanted.ok()) return introduction_error(wanted);
+  if (!device.peers().await_everyone(kIntroductionPatience))
+    log(LogLevel::warn, "the agent is slow: who sends to {} now may miss QP {:#08x}", group.text(), qpn.value);
   return device.adapter().attach(qpn, group);
 }
 

@@ -363,6 +363,11 @@ void QueuePair::forget(const SharedReceiveQueue& shared) {
 
 std::optional<local::ReplyFields> QueuePair::serve(const local::Request& request) {
   std::lock_guard lock(mutex_);
+  if (request.fields().flags & local::lane_flag::kResponse) {
+    if (!requester_.take_response(request)) on_failure();
+    run();
+    return local::ReplyFields{.kind = local::ReplyKind::accepted};
+  }
   Fatality fatality = Fatality::none;
   const std::optional<local::ReplyFields> reply = responder_.serve(request, fatality);
   if (fatality == Fatality::none) return reply;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "model/completion_queue.h"
+#include "model/introduction_error.h"
 
 namespace verbatim::model {
 namespace {
@@ -41,13 +42,19 @@ bool is_send(SendOpcode opcode) {
          opcode == SendOpcode::send_with_invalidate;
 }
 
+// Whether its receiver reads the sender's memory, if it can.
+bool is_fetched(const SendWork& work) { return is_send(work.opcode) && work.length > local::kLaneMessageBytes; }
+
+std::span<const uint8_t> as_bytes(const uint64_t& word) {
+  return {reinterpret_cast<const uint8_t*>(&word), sizeof word};
+}
+
 bool needs_read_depth(SendOpcode opcode) { return opcode == SendOpcode::rdma_read || local::is_atomic(opcode); }
 
 constexpr uint64_t kAtomicBytes = 8;
+constexpr uint32_t kPartsInFlight = 8;
 constexpr uint8_t kRetryForEver = 7;
 constexpr Duration kForever = Duration::nanoseconds(INT64_MAX);
-// Starting an agent and being introduced by it, on a busy machine.
-constexpr Duration kIntroductionPatience = Duration::milliseconds(1000);
 // For a program to take the completions of what a peer did before it died.
 constexpr Duration kLastAnswersPatience = Duration::milliseconds(100);
 
@@ -147,10 +154,11 @@ Backlog Requester::backlog() const {
 
 Requester::Step Requester::step(uint64_t& budget) {
   const SendWork& work = sends_.next();
-  const bool is_message = is_send(work.opcode) || data_placed_ || by_request_ ||
-                          (work.opcode == SendOpcode::rdma_write_with_imm && work.length == 0);
+  const bool in_parts = goes_in_parts(work);
+  const bool is_message = !in_parts && (is_send(work.opcode) || data_placed_ || by_request_ ||
+                                        (work.opcode == SendOpcode::rdma_write_with_imm && work.length == 0));
   // A direct operation never overtakes a message that was not answered, nor does what is fenced.
-  if (sends_.in_flight() != 0 && (!is_message || work.fence)) return hold(Hold::answer);
+  if (sends_.in_flight() != 0 && (!is_message || work.fence || awaits_first_fetch())) return hold(Hold::answer);
   if (Verdict verdict; !check(work, verdict)) {
     // Its place among the completions is behind those in flight.
     return sends_.in_flight() != 0 ? hold(Hold::answer) : fail_head(verdict);
@@ -158,7 +166,17 @@ Requester::Step Requester::step(uint64_t& budget) {
   sends_.begin();
   if (core_.is(QueuePairType::ud)) return post_datagram(work);
   if (work.opcode == SendOpcode::bind_window || work.opcode == SendOpcode::local_invalidate) return change_window(work);
+  if (in_parts) return post_parts(work);
   return is_message ? post_message(work) : execute_directly(work, budget);
+}
+
+bool Requester::goes_in_parts(const SendWork& work) const {
+  return parts_ || (fetching_ == Fetching::forbidden && is_fetched(work));
+}
+
+bool Requester::awaits_first_fetch() const {
+  // An unreliable message that has to be sent anew must not come after later ones.
+  return core_.is(QueuePairType::uc) && fetching_ == Fetching::untried && is_fetched(sends_.head());
 }
 
 bool Requester::check(const SendWork& work, Verdict& verdict) const {
@@ -225,6 +243,36 @@ Requester::Step Requester::post_message(const SendWork& work) {
   return on_outcome(work, endpoint_.post(work, envelope, verdict), verdict);
 }
 
+Requester::Step Requester::post_parts(const SendWork& work) {
+  const bool counted = is_send(work.opcode);
+  if (!parts_) begin_parts(0);
+  while (head_offset_ != work.length && parts_->in_flight != kPartsInFlight) {
+    const local::Envelope envelope{.awaiting = {core_.qpn, parts_->attempt, counted ? next_number_ : next_part_},
+                                   .stream = stream_,
+                                   .first = counted && starts_count_ && head_offset_ == 0,
+                                   .receives_used = receives_used_,
+                                   .receive_taken = receive_taken_};
+    Verdict verdict;
+    const Advance outcome = endpoint_.post_part(work, envelope, head_offset_, verdict);
+    // Those before it are answered first.
+    if (outcome != Advance::posted) return parts_->in_flight ? hold(Hold::answer) : on_outcome(work, outcome, verdict);
+    ++parts_->in_flight;
+    if (!counted) ++next_part_;
+    not_ready_.begun = false;
+  }
+  return hold(Hold::answer);
+}
+
+void Requester::begin_parts(uint64_t done) {
+  parts_ = {.attempt = draw_attempt(), .done = done, .in_flight = 0};
+  head_offset_ = done;
+}
+
+void Requester::withdraw_parts() {
+  // Of a message the peer may have forgotten the beginning.
+  begin_parts(is_send(sends_.head().opcode) ? 0 : parts_->done);
+}
+
 Requester::Step Requester::post_datagram(const SendWork& work) {
   Verdict verdict;
   const Advance outcome = datagrams_.post(work, core_.qpn, core_.attributes.qkey, core_.pd(), verdict);
@@ -236,7 +284,10 @@ Requester::Step Requester::on_outcome(const SendWork& work, Advance outcome, con
     case Advance::more:
       return Step::went_on;
     case Advance::request:
-      by_request_ = true;
+      if (local::moves_data(work.opcode))
+        begin_parts(head_offset_);
+      else
+        by_request_ = true;
       return Step::went_on;
     case Advance::posted:
       sends_.issue();
@@ -321,6 +372,7 @@ Requester::Step Requester::lose(const SendWork& work, const Verdict& verdict) {
 // ---- answers ----
 
 bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply) {
+  if (parts_ && awaiting.attempt == parts_->attempt) return on_part(reply);
   const uint32_t oldest = next_number_ - static_cast<uint32_t>(sends_.in_flight());
   if (awaiting.attempt != attempt_ || sends_.in_flight() == 0 || awaiting.number != oldest) return true;
   const SendWork& work = sends_.head();
@@ -328,7 +380,8 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
   switch (reply.kind) {
     case local::ReplyKind::accepted:
       starts_count_ = false;
-      if (local::is_atomic(work.opcode) && !endpoint_.store_result(work, reply.value, verdict)) {
+      if (is_fetched(work)) fetching_ = Fetching::works;
+      if (local::is_atomic(work.opcode) && !endpoint_.store(work, 0, as_bytes(reply.value), verdict)) {
         withdraw();
         fail_head(verdict);
         return false;
@@ -343,10 +396,18 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
       withdraw();
       fail_head(verdict);
       return false;
+    case local::ReplyKind::unreachable:
+      log(LogLevel::info, "QP {:#08x}: its peer may not read this process's memory; long messages go in parts",
+          core_.qpn.value);
+      fetching_ = Fetching::forbidden;
+      withdraw();
+      receive_taken_ = true;
+      return true;
     case local::ReplyKind::none:
     case local::ReplyKind::not_ready:
     case local::ReplyKind::absent:
     case local::ReplyKind::skipped:
+    case local::ReplyKind::no_room:
       break;
   }
   if (!core_.is_reliable()) {
@@ -363,9 +424,83 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
   return true;
 }
 
+bool Requester::on_part(const local::ReplyFields& reply) {
+  const SendWork& work = sends_.head();
+  Verdict verdict;
+  switch (reply.kind) {
+    case local::ReplyKind::accepted:
+      // What a READ asks for comes for itself.
+      if (work.opcode != SendOpcode::rdma_read) part_done(work);
+      return true;
+    case local::ReplyKind::refused:
+      verdict.status = reply.status;
+      verdict.reason = static_cast<Reason>(reply.reason);
+      if (!core_.is_reliable() && !is_own_error(verdict)) return lose(work, verdict) == Step::went_on;
+      fail_head(verdict);
+      return false;
+    case local::ReplyKind::not_ready:
+      receives_used_ = static_cast<uint32_t>(reply.value);
+      receive_taken_ = false;
+      break;
+    case local::ReplyKind::absent:
+    case local::ReplyKind::skipped:
+      starts_count_ = true;
+      break;
+    case local::ReplyKind::none:
+    case local::ReplyKind::unreachable:
+    case local::ReplyKind::no_room:
+      break;
+  }
+  if (core_.is_reliable())
+    withdraw_parts();
+  else
+    complete_head();
+  return true;
+}
+
+void Requester::part_done(const SendWork& work) {
+  receive_taken_ = is_send(work.opcode);
+  --parts_->in_flight;
+  parts_->done = std::min(parts_->done + local::kPartBytes, work.length);
+  if (parts_->done != work.length) return;
+  if (work.opcode == SendOpcode::rdma_write_with_imm) {
+    data_placed_ = true;
+    parts_.reset();
+    return;
+  }
+  if (is_send(work.opcode)) {
+    ++next_number_;
+    ++receives_used_;
+    starts_count_ = false;
+  }
+  complete_head();
+}
+
+bool Requester::take_response(const local::Request& request) {
+  const local::RequestFields& fields = request.fields();
+  const bool asked_for = parts_ && parts_->in_flight != 0 && sends_.head().opcode == SendOpcode::rdma_read &&
+                         fields.number == next_part_ - parts_->in_flight && fields.stream == stream_ &&
+                         fields.source == path().peer && endpoint_.peer() &&
+                         endpoint_.peer()->incarnation() == request.from().incarnation();
+  if (!asked_for) return true;
+  const SendWork& work = sends_.head();
+  const uint64_t expected = std::min(work.length - parts_->done, local::kPartBytes);
+  Verdict verdict;
+  if (request.payload().size() != expected) {
+    local::decide(verdict, CompletionStatus::remote_operation_error, Reason::bad_response,
+                  "{} bytes came where {} were asked for", request.payload().size(), expected);
+  } else if (endpoint_.store(work, parts_->done, request.payload(), verdict)) {
+    part_done(work);
+    return true;
+  }
+  fail_head(verdict);
+  return false;
+}
+
 void Requester::look_after_peer() {
-  if (sends_.in_flight() == 0 || !endpoint_.peer() || !endpoint_.peer()->dead()) return;
-  withdraw();
+  if (!endpoint_.peer() || !endpoint_.peer()->dead()) return;
+  if (sends_.in_flight() != 0) withdraw();
+  if (parts_) withdraw_parts();
 }
 
 void Requester::withdraw() {
@@ -393,13 +528,14 @@ void Requester::flush() {
 void Requester::clear() {
   sends_.clear();
   head_offset_ = 0;
-  data_placed_ = by_request_ = false;
+  data_placed_ = by_request_ = receive_taken_ = false;
+  parts_.reset();
   window_change_.reset();
   hold_ = Hold::nothing;
   last_answers_ = introduction_ = not_ready_ = no_receive_ = {};
   attempt_ = draw_attempt();
   stream_ = static_cast<uint32_t>(random_u64());
-  next_number_ = receives_used_ = 0;
+  next_number_ = next_part_ = receives_used_ = 0;
   starts_count_ = true;
 }
 
@@ -411,9 +547,18 @@ void Requester::complete_head() {
   if (work.signaled || core_.setup.signal_all) {
     finish_head(CompletionStatus::success, Reason::none);
   } else {
-    if (sends_.in_flight() == 0) head_offset_ = 0;
-    sends_.pop();
+    pop_head();
   }
+}
+
+void Requester::pop_head() {
+  // One that is in flight has left these to the next.
+  if (sends_.in_flight() == 0) {
+    head_offset_ = 0;
+    data_placed_ = by_request_ = receive_taken_ = false;
+    parts_.reset();
+  }
+  sends_.pop();
 }
 
 Requester::Step Requester::fail_head(const Verdict& verdict) {
@@ -433,11 +578,7 @@ void Requester::finish_head(CompletionStatus status, Reason reason) {
                               .reason = reason,
                               .byte_length = static_cast<uint32_t>(work.length),
                               .qpn = core_.qpn};
-  if (sends_.in_flight() == 0) {
-    head_offset_ = 0;
-    data_placed_ = by_request_ = false;
-  }
-  sends_.pop();
+  pop_head();
   core_.setup.send_cq->push(completion, core_.queue_pair, WorkQueueKind::send, sends_.executed());
 }
 

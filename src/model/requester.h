@@ -3,6 +3,7 @@
 //
 //   posted ──→ direct (WRITE, READ, atomics that can be reached): executed when nothing is in flight
 //          ──→ message (SEND, the notice of a WRITE_WITH_IMM, atomics by request): in flight ──→ answered, in order
+//          ──→ in parts (what moves data that one side cannot reach in the other): alone, a few parts at a time
 //          ──→ datagram, or a short UC message: done once it is in the lane
 //
 // A message that finds no receive is tried again until the RNR retries are over; one that finds no queue pair until the
@@ -24,7 +25,10 @@ class Requester {
   explicit Requester(QueuePairCore& core);
 
   // Learns whom it sends to (not UD).
-  Status connect(const local::LocalEndpoint::Path& path) { return endpoint_.connect(path); }
+  Status connect(const local::LocalEndpoint::Path& path) {
+    fetching_ = Fetching::untried;
+    return endpoint_.connect(path);
+  }
   const local::LocalEndpoint::Path& path() const { return endpoint_.path(); }
 
   // EINVAL: not in a state to send, too many SGEs, too much inline data, an opcode that the queue pair's type does not
@@ -47,6 +51,8 @@ class Requester {
 
   // An answer to what was posted. False when the head has failed.
   bool deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply);
+  // Data that a READ in parts asked for. False when the head has failed.
+  bool take_response(const local::Request& request);
   // Nobody will answer any more if the peer is dead; what was in flight is then to be tried anew, and fails.
   void look_after_peer();
 
@@ -70,6 +76,9 @@ class Requester {
   Step execute_directly(const SendWork& work, uint64_t& budget);
   Step change_window(const SendWork& work);
   Step post_message(const SendWork& work);
+  Step post_parts(const SendWork& work);
+  bool goes_in_parts(const SendWork& work) const;
+  bool awaits_first_fetch() const;
   Step post_datagram(const SendWork& work);
   Step on_outcome(const SendWork& work, local::Advance outcome, const local::Verdict& verdict);
   // The unreliable way: what the peer would refuse is lost, and the request succeeds.
@@ -83,7 +92,15 @@ class Requester {
   bool may_have_last_answers() const;
   bool keep_waiting(Wait& wait, Duration patience);
   void withdraw();
+  bool on_part(const local::ReplyFields& reply);
+  // The next part is in place.
+  void part_done(const SendWork& work);
+  // From byte `done` on, none in flight: in the beginning, and when those that were are to be posted anew.
+  void begin_parts(uint64_t done);
+  void withdraw_parts();
   void complete_head();
+  // The head is done with.
+  void pop_head();
   Step hold(Hold what) {
     hold_ = what;
     return Step::waits;
@@ -98,9 +115,20 @@ class Requester {
   local::LocalEndpoint endpoint_;
   local::DatagramSender datagrams_;
   SendQueue sends_;
-  uint64_t head_offset_ = 0;                        // bytes of the next request that are in place
-  bool data_placed_ = false;                        // all of a WRITE_WITH_IMM's, whose notice is still to be posted
-  bool by_request_ = false;                         // the next request can only be executed by the peer
+  uint64_t head_offset_ = 0;  // bytes of the next request that are in place
+  bool data_placed_ = false;  // all of a WRITE_WITH_IMM's, whose notice is still to be posted
+  bool by_request_ = false;   // the next request can only be executed by the peer
+  // How the next request goes in parts, if it does: those from byte `done` to head_offset_ are in flight.
+  struct Parts {
+    uint64_t attempt;
+    uint64_t done;
+    uint32_t in_flight;
+  };
+  std::optional<Parts> parts_;
+  bool receive_taken_ = false;  // for the next request, as far as we know, when it was tried before
+  // Whether the peer can fetch what is too long for a lane.
+  enum class Fetching { untried, works, forbidden };
+  Fetching fetching_ = Fetching::untried;
   std::optional<local::Revocation> window_change_;  // the next request has made it, and waits for its end
   Hold hold_ = Hold::nothing;                       // since the last run
   Wait last_answers_;
@@ -111,6 +139,7 @@ class Requester {
   uint64_t attempt_;
   uint32_t stream_;
   uint32_t next_number_ = 0;
+  uint32_t next_part_ = 0;    // of READs and WRITEs
   bool starts_count_ = true;  // the peer has yet to take a message that begins the stream's count
   uint32_t receives_used_ = 0;
 };

@@ -450,5 +450,26 @@ TEST_F(RequesterDraining, APeerThatDiesEndsTheDrainingInError) {
   EXPECT_EQ(a.qp->state(), QueuePairState::err);
 }
 
+// ---- unreliable ----
+
+struct UnreliableRequester : testing::Test, MessageEnds {
+  UnreliableRequester() : MessageEnds(QueuePairType::uc) {}
+};
+
+TEST_F(UnreliableRequester, AfterALostNoticeTheNextWriteIsAWriteAgain) {
+  bring_both();
+  SendWork noticed = write_with_imm(1, local::kSliceBytes);  // whose notice is left for the next turn
+  noticed.signaled = false;
+  ASSERT_TRUE(a.post(noticed).ok());
+  ASSERT_TRUE(modify(*b.qp, QueuePairState::reset).ok());
+  EXPECT_THAT(poll_a(), IsEmpty());
+  EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+  bring(*b.qp, b_attributes());
+  std::fill(b.memory.begin(), b.memory.end(), 0);
+  ASSERT_TRUE(a.post(write(2)).ok());
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{2, success}));
+  EXPECT_EQ(b.memory[0], a.memory[0]);
+}
+
 }  // namespace
 }  // namespace verbatim::model

@@ -27,6 +27,16 @@ bool has_immediate(SendOpcode opcode) {
 
 constexpr uint32_t kDatagramHeader = 40;
 
+ReplyFields refused(CompletionStatus status, Reason reason) {
+  return {.kind = ReplyKind::refused, .status = status, .reason = static_cast<uint32_t>(reason)};
+}
+
+bool has_flag(const Request& request, uint8_t flag) { return request.fields().flags & flag; }
+// Where its bytes belong in the message.
+uint64_t offset_of(const Request& request) {
+  return has_flag(request, local::lane_flag::kPart) ? request.fields().remote_address : 0;
+}
+
 }  // namespace
 
 Responder::Responder(QueuePairCore& core)
@@ -110,6 +120,8 @@ Responder::Reply Responder::serve(const Request& request, Fatality& fatality) {
   // An unreliable message that lies in the lane as a whole has left its sender, whatever becomes of that.
   if ((core_.is_reliable() || request.is_fetched()) && is_stale(request))
     return ReplyFields{.kind = ReplyKind::skipped};
+  const SendOpcode opcode = opcode_of(request);
+  if (local::moves_data(opcode) && !local::takes_receive(opcode)) return serve_operation(request, fatality);
   if (fields.flags & local::lane_flag::kFirst) {
     stream_ = fields.stream;
     expected_ = fields.number;
@@ -117,9 +129,10 @@ Responder::Reply Responder::serve(const Request& request, Fatality& fatality) {
   if (core_.is_reliable() && (fields.stream != stream_ || fields.number != expected_))
     return ReplyFields{.kind = ReplyKind::skipped};
   note_first_message();
-  const SendOpcode opcode = opcode_of(request);
-  const Reply reply = local::takes_receive(opcode) ? serve_message(request, fatality) : serve_atomic(request, fatality);
-  if (reply && reply->kind == ReplyKind::accepted && expected_) ++*expected_;
+  const Reply reply =
+      local::takes_receive(opcode) ? serve_message(request, fatality) : serve_operation(request, fatality);
+  if (reply && reply->kind == ReplyKind::accepted && expected_ && !has_flag(request, local::lane_flag::kMore))
+    ++*expected_;
   return reply;
 }
 
@@ -144,12 +157,15 @@ void Responder::note_first_message() {
 
 Responder::Reply Responder::serve_message(const Request& request, Fatality& fatality) {
   if (!is_begun(request)) {
-    if (const Reply reply = begin(request, fatality)) return reply;
+    if (const Reply reply = offset_of(request) == 0 ? begin(request, fatality) : go_on(request, fatality)) return reply;
   }
   Verdict verdict;
   switch (inbound_.offset < inbound_.length ? place(request, verdict) : Placing::done) {
     case Placing::done:
       break;
+    case Placing::source_unreachable:
+      inbound_.position = Inbound::kNone;
+      return ReplyFields{.kind = ReplyKind::unreachable};
     case Placing::receive_bad:
       fatality = Fatality::quiet;
       return refuse(request, verdict, CompletionStatus::remote_operation_error, Reason::remote_receive_bad);
@@ -159,10 +175,10 @@ Responder::Reply Responder::serve_message(const Request& request, Fatality& fata
       log(LogLevel::info, "QP {:#08x}: a message could not be fetched ({}: {}{}{})", core_.qpn.value,
           describe(verdict.reason).name, describe(verdict.reason).meaning, verdict.detail.empty() ? "" : "; ",
           verdict.detail);
-      return ReplyFields{
-          .kind = ReplyKind::refused, .status = verdict.status, .reason = static_cast<uint32_t>(verdict.reason)};
+      return refused(verdict.status, verdict.reason);
   }
   if (inbound_.offset < inbound_.length) return std::nullopt;
+  if (has_flag(request, local::lane_flag::kMore)) return ReplyFields{.kind = ReplyKind::accepted};
   return end(request, fatality);
 }
 
@@ -200,16 +216,12 @@ Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   if (placed && !(core_.attributes.access & access::kRemoteWrite)) {
     if (!core_.is_reliable()) return drop(request, Reason::remote_operation_off);
     fatality = Fatality::request_error;
-    return ReplyFields{.kind = ReplyKind::refused,
-                       .status = CompletionStatus::remote_invalid_request,
-                       .reason = static_cast<uint32_t>(Reason::remote_operation_off)};
+    return refused(CompletionStatus::remote_invalid_request, Reason::remote_operation_off);
   }
   SharedReceiveQueue* const shared = shared_queue_for(request);
   if (core_.is(QueuePairType::xrc_receive) && !shared) {
     fatality = Fatality::request_error;
-    return ReplyFields{.kind = ReplyKind::refused,
-                       .status = CompletionStatus::remote_invalid_request,
-                       .reason = static_cast<uint32_t>(Reason::remote_no_shared_queue)};
+    return refused(CompletionStatus::remote_invalid_request, Reason::remote_no_shared_queue);
   }
   if (!take_receive(shared)) {
     if (!core_.is_reliable()) return drop(request, Reason::dropped_no_receive);
@@ -218,17 +230,29 @@ Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   }
   inbound_.from = request.from().incarnation();
   inbound_.position = request.position();
+  inbound_.number = fields.number;
   inbound_.invalidation.reset();
   inbound_.length = placed ? fields.remote_address : fields.length;
   inbound_.offset = placed ? inbound_.length : 0;
-  if (placed) return std::nullopt;
+  return placed ? std::nullopt : check_length(request, fatality);
+}
+
+Responder::Reply Responder::go_on(const Request& request, Fatality& fatality) {
+  const bool follows = inbound_.active && inbound_.from == request.from().incarnation() &&
+                       inbound_.number == request.fields().number && inbound_.offset == offset_of(request);
+  // Its beginning was not accepted.
+  if (!follows) return ReplyFields{.kind = ReplyKind::skipped};
+  inbound_.position = request.position();
+  inbound_.length = inbound_.offset + request.fields().length;
+  return check_length(request, fatality);
+}
+
+Responder::Reply Responder::check_length(const Request& request, Fatality& fatality) {
   if (inbound_.length > capacity({.sges = inbound_.receive.pieces()})) return refuse_long(request, fatality);
   Verdict verdict;
-  if (!check_receive(inbound_.length, verdict)) {
-    fatality = Fatality::quiet;
-    return refuse(request, verdict, CompletionStatus::remote_operation_error, Reason::remote_receive_bad);
-  }
-  return std::nullopt;
+  if (check_receive(inbound_.length, verdict)) return std::nullopt;
+  fatality = Fatality::quiet;
+  return refuse(request, verdict, CompletionStatus::remote_operation_error, Reason::remote_receive_bad);
 }
 
 Responder::Reply Responder::refuse_long(const Request& request, Fatality& fatality) {
@@ -310,11 +334,10 @@ Responder::Reply Responder::refuse(const Request& request, const Verdict& own, C
   log(LogLevel::warn, "QP {:#08x} receive WR {:#x}: {} ({}: {}{}{})", core_.qpn.value, inbound_.receive.work_id,
       name(own.status), describe(own.reason).name, describe(own.reason).meaning, own.detail.empty() ? "" : "; ",
       own.detail);
-  const ReplyFields refused{
-      .kind = ReplyKind::refused, .status = remote, .reason = static_cast<uint32_t>(remote_reason)};
-  request.answer(refused);
+  const ReplyFields reply = refused(remote, remote_reason);
+  request.answer(reply);
   complete(request, own.status, own.reason);
-  return refused;
+  return reply;
 }
 
 Responder::Reply Responder::drop(const Request& request, Reason reason) {
@@ -376,13 +399,14 @@ Responder::Placing Responder::place_from_lane(const Request& request, Verdict& v
                                          {core_.qpn, local::TouchTarget::kNoRegion},
                                          adapter.view().revokes_by_membarrier());
   const std::span<const uint8_t> payload = request.payload();
-  while (inbound_.offset < inbound_.length && inbound_.offset < payload.size()) {
+  const uint64_t start = offset_of(request);
+  while (inbound_.offset < inbound_.length && inbound_.offset - start < payload.size()) {
     uint64_t length = 0;
     uint8_t* const to = receive_address(inbound_.offset, length, verdict);
     if (!to) return Placing::receive_bad;
     length = std::min(length, inbound_.length - inbound_.offset);
     CopyFault fault;
-    if (!guarded_copy(to, payload.data() + inbound_.offset, length, &fault))
+    if (!guarded_copy(to, payload.data() + (inbound_.offset - start), length, &fault))
       return receive_gone(fault.address, verdict);
     inbound_.offset += length;
   }
@@ -461,9 +485,7 @@ Responder::Placing Responder::fetch(const Request& request, const Sge& source, u
     case local::ProcessMemory::Result::local_fault:
       return receive_gone(to, verdict);
     case local::ProcessMemory::Result::forbidden:
-      local::decide(verdict, CompletionStatus::remote_operation_error, Reason::memory_forbidden,
-                    "the kernel forbids process_vm access to process {}", from.pid());
-      return Placing::source_bad;
+      return Placing::source_unreachable;
     case local::ProcessMemory::Result::remote_fault:
     case local::ProcessMemory::Result::dead:
       break;
@@ -471,26 +493,33 @@ Responder::Placing Responder::fetch(const Request& request, const Sge& source, u
   return source_gone();
 }
 
-// ---- atomics of memory that only this process can reach ----
+// ---- operations on memory that only this process can reach ----
 
-Responder::Reply Responder::serve_atomic(const Request& request, Fatality& fatality) {
+Responder::Reply Responder::serve_operation(const Request& request, Fatality& fatality) {
   const local::RequestFields& fields = request.fields();
   const auto refuse_request = [&](CompletionStatus status, Reason reason, Fatality how) {
-    fatality = how;
-    return ReplyFields{.kind = ReplyKind::refused, .status = status, .reason = static_cast<uint32_t>(reason)};
+    // An unreliable one is just lost.
+    if (core_.is_reliable()) fatality = how;
+    return refused(status, reason);
   };
-  SendWork work{
-      .opcode = opcode_of(request), .rkey = {fields.key}, .remote_address = fields.remote_address, .length = 8};
   const std::span<const uint8_t> payload = request.payload();
+  SendWork work{.opcode = opcode_of(request), .rkey = {fields.key}, .remote_address = fields.remote_address};
+  const bool is_word = local::is_atomic(work.opcode) || work.opcode == SendOpcode::atomic_write;
+  const bool reads = local::is_atomic(work.opcode) || work.opcode == SendOpcode::rdma_read;
+  if (is_word)
+    work.length = sizeof(uint64_t);
+  else
+    work.length = work.opcode == SendOpcode::rdma_read ? fields.immediate : payload.size();
+  const bool sound = !request.is_fetched() && work.length <= local::kPartBytes &&
+                     (is_word ? payload.size() >= sizeof(uint64_t) : local::moves_data(work.opcode));
   const uint32_t right = local::right_needed(work.opcode);
-  const bool known = local::is_atomic(work.opcode) || work.opcode == SendOpcode::atomic_write;
-  if (!known || request.is_fetched() || payload.size() < sizeof(uint64_t) || !(core_.attributes.access & right))
+  if (!sound || !(core_.attributes.access & right))
     return refuse_request(CompletionStatus::remote_invalid_request, Reason::remote_operation_off,
                           Fatality::request_error);
-  AtomicOperands operands{};
-  std::memcpy(&operands, payload.data(), std::min(payload.size(), sizeof operands));
-  work.operands = operands;
-  if (work.remote_address % sizeof(uint64_t) != 0)
+  if (reads && core_.attributes.responder_depth == 0)
+    return refuse_request(CompletionStatus::remote_invalid_request, Reason::remote_no_read_depth,
+                          Fatality::request_error);
+  if (is_word && work.remote_address % sizeof(uint64_t) != 0)
     return refuse_request(CompletionStatus::remote_invalid_request, Reason::remote_unaligned_atomic,
                           Fatality::request_error);
   local::Adapter& adapter = core_.device.adapter();
@@ -505,14 +534,44 @@ Responder::Reply Responder::serve_atomic(const Request& request, Fatality& fatal
   if (!local::find_region(adapter.view(), {.qpn = core_.qpn, .pd = shared ? shared->pd() : core_.pd()}, work, region,
                           verdict))
     return refuse_request(verdict.status, verdict.reason, Fatality::access_error);
-  auto* const word = reinterpret_cast<uint64_t*>(region.address + (work.remote_address - region.iova));
+  auto* const address = reinterpret_cast<uint8_t*>(region.address + (work.remote_address - region.iova));
+  const ReplyFields reply = is_word ? change_word(request, work, address) : move(request, work, address);
+  if (reply.kind == ReplyKind::refused && core_.is_reliable()) fatality = Fatality::quiet;
+  return reply;
+}
+
+ReplyFields Responder::change_word(const Request& request, SendWork& work, uint8_t* address) {
+  auto* const word = reinterpret_cast<uint64_t*>(address);
+  // The address that peers use may be aligned where the memory behind it is not.
   if (reinterpret_cast<uint64_t>(word) % sizeof(uint64_t) != 0)
-    return refuse_request(CompletionStatus::remote_operation_error, Reason::remote_unaligned_atomic, Fatality::quiet);
+    return refused(CompletionStatus::remote_operation_error, Reason::remote_unaligned_atomic);
+  const std::span<const uint8_t> payload = request.payload();
+  AtomicOperands operands{};
+  std::memcpy(&operands, payload.data(), std::min(payload.size(), sizeof operands));
+  work.operands = operands;
   uint64_t before = 0;
   CopyFault fault;
   if (!local::execute_atomic(work, word, &before, &fault))
-    return refuse_request(CompletionStatus::remote_operation_error, Reason::remote_memory_gone, Fatality::quiet);
-  return ReplyFields{.kind = ReplyKind::accepted, .value = before};
+    return refused(CompletionStatus::remote_operation_error, Reason::remote_memory_gone);
+  return {.kind = ReplyKind::accepted, .value = before};
+}
+
+ReplyFields Responder::move(const Request& request, const SendWork& work, uint8_t* address) {
+  CopyFault fault;
+  local::LanePost outcome = local::LanePost::shown;
+  if (work.opcode == SendOpcode::rdma_read)
+    outcome = request.respond({address, work.length}, &fault);
+  else if (!guarded_copy(address, request.payload().data(), work.length, &fault))
+    outcome = local::LanePost::fault;
+  switch (outcome) {
+    case local::LanePost::shown:
+      return {.kind = ReplyKind::accepted};
+    case local::LanePost::full:
+      return {.kind = ReplyKind::no_room};
+    case local::LanePost::fault:
+      break;
+  }
+  return refused(CompletionStatus::remote_operation_error, Reason::remote_memory_gone);
 }
 
 }  // namespace verbatim::model

@@ -1,6 +1,6 @@
 // The receiving side of a queue pair: serves the requests that its peers post to this process's lanes. A message takes
-// a receive, of the queue pair's own queue or of a shared one, has its data put there, and completes it; an atomic is
-// executed. What is long is served in slices.
+// a receive, of the queue pair's own queue or of a shared one, has its data put there, and completes it; an operation
+// on memory that only this process can reach is executed. What is long is served in slices.
 //
 // serve() is used under the queue pair's lock; posting receives needs only the receive queue's (taken second).
 #pragma once
@@ -54,6 +54,8 @@ class Responder {
     Incarnation from{};
     uint64_t position = kNone;
     static constexpr uint64_t kNone = ~uint64_t{0};
+    // In parts: whose next one is the one from `offset` on.
+    uint32_t number = 0;
     TakenReceive receive;
     PdId pd;
     SharedReceiveQueue* shared = nullptr;
@@ -64,20 +66,28 @@ class Responder {
 
   Reply serve_message(const local::Request& request, Fatality& fatality);
   Reply serve_datagram(const local::Request& request, Fatality& fatality);
-  Reply serve_atomic(const local::Request& request, Fatality& fatality);
+  // An atomic, or a part of a READ or WRITE.
+  Reply serve_operation(const local::Request& request, Fatality& fatality);
+  // Once it is known to have the right to it, at `address`.
+  static local::ReplyFields change_word(const local::Request& request, SendWork& work, uint8_t* address);
+  static local::ReplyFields move(const local::Request& request, const SendWork& work, uint8_t* address);
   bool is_begun(const local::Request& request) const;
   // Takes a receive for it; the answer when that ends it already.
   Reply begin(const local::Request& request, Fatality& fatality);
+  // The same for a part that is not the first of its message.
+  Reply go_on(const local::Request& request, Fatality& fatality);
   Reply end(const local::Request& request, Fatality& fatality);
   bool is_from_peer(const local::Request& request) const;
   // Whether its sender has been reset since it was posted.
   bool is_stale(const local::Request& request) const;
   // Whether the sender still meant it when its last byte was fetched.
   bool is_still_meant(const local::Request& request) const;
+  // Whether the receive holds what has come; the answer when it does not.
+  Reply check_length(const local::Request& request, Fatality& fatality);
   SharedReceiveQueue* shared_queue_for(const local::Request& request) const;
   bool take_receive(SharedReceiveQueue* shared);
   // What became of a slice, and whose error it is: the verdict's.
-  enum class Placing { done, receive_bad, source_bad };
+  enum class Placing { done, receive_bad, source_bad, source_unreachable };
   Placing place(const local::Request& request, local::Verdict& verdict);
   Placing place_from_lane(const local::Request& request, local::Verdict& verdict);
   Placing place_from_sender(const local::Request& request, local::Verdict& verdict);

@@ -128,7 +128,7 @@ TEST_P(ArmAndArrival, OneArmingIsOneEvent) {
 // ---- what arming asks for ----
 
 using CompletionEvent = EachNotifyingPair;
-INSTANTIATE_TEST_SUITE_P(Each, CompletionEvent, every_setting(), setting_name);
+INSTANTIATE_TEST_SUITE_P(Each, CompletionEvent, direct_settings(), setting_name);
 
 TEST_P(CompletionEvent, SolicitedOnlyIsNotForASuccessfulSend) {
   arm(1);

@@ -51,7 +51,7 @@ class ExtendedCq : public EachNotifyingPair {
 
   ibv_cq_ex* extended_ = nullptr;
 };
-INSTANTIATE_TEST_SUITE_P(Each, ExtendedCq, every_setting(), setting_name);
+INSTANTIATE_TEST_SUITE_P(Each, ExtendedCq, direct_settings(), setting_name);
 
 TEST_P(ExtendedCq, BatchesLoseNothing) {
   for (const uint32_t flags : {0u, uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}}) {
@@ -186,7 +186,7 @@ TEST_P(ExtendedCq, IgnoringOverrunItLivesOn) {
 // ---- resizing ----
 
 using Resizing = EachNotifyingPair;
-INSTANTIATE_TEST_SUITE_P(Each, Resizing, every_setting(), setting_name);
+INSTANTIATE_TEST_SUITE_P(Each, Resizing, direct_settings(), setting_name);
 
 TEST_P(Resizing, KeepsCompletionsAndTheirOrder) {
   for (uint64_t id = 1; id <= 3; ++id) complete(id);
@@ -225,7 +225,7 @@ class Moderating : public EachNotifyingPair {
     return ibv_modify_cq(cq_.get(), &attributes);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Each, Moderating, every_setting(), setting_name);
+INSTANTIATE_TEST_SUITE_P(Each, Moderating, direct_settings(), setting_name);
 
 TEST_P(Moderating, TheEngineAnnouncesFewerCompletionsThanAskedFor) {
   ASSERT_EQ(moderate(100, 2000), 0);

@@ -54,7 +54,7 @@ class MulticastMessage : public PairTest, public testing::WithParamInterface<Set
     EXPECT_EQ(far_->post_receive(1, 22, {{kFormer, kDatagramHeader + kMessage}}), 0);
     fill(memory_->bytes(0, kMessage), 1);
   }
-  // The two processes: who attaches in one that nobody knows yet is reached when it has been introduced.
+  // The two processes.
   void get_acquainted() {
     EXPECT_EQ(far_->post_receive(0, 20, {{kMember, kDatagramHeader + kShort}}), 0);
     send(0, far_address_.gid, far_address_.qpn, kShort);
@@ -108,6 +108,21 @@ TEST_P(MulticastMessage, ReachesWhoIsAttachedInEveryProcess) {
   expect_datagram_header(far_->bytes_at(kMember), near_->gid(), group_);
   EXPECT_EQ(first_difference(memory_->bytes(kMember + kDatagramHeader, kMessage), 1), std::nullopt);
   EXPECT_EQ(far_->first_difference(kMember + kDatagramHeader, kMessage, 1, 0), std::nullopt);
+}
+
+TEST_P(MulticastMessage, ReachesWhoAttachedAMomentAgoInAProcessThatNobodyKnew) {
+  const AhHandle known_for_long = near_->create_address_handle(group_);
+  for (uint64_t round = 0; round < 20; ++round) {
+    const std::unique_ptr<Responder> stranger = Responder::start(GetParam());
+    stranger->register_memory(kLength);
+    const Address address = stranger->create_queue_pair(IBV_QPT_UD);
+    ASSERT_EQ(stranger->connect(0, address, {}, IBV_QPT_UD), 0);
+    ASSERT_EQ(stranger->post_receive(0, 31, {{kMember, kDatagramHeader + kMessage}}), 0);
+    ASSERT_EQ(stranger->attach(0, group_), 0);
+    send(round, group_, kEveryQueuePair, kMessage);
+    expect_receive(stranger->poll(std::chrono::milliseconds(5000)), 31, address.qpn, kMessage);
+    EXPECT_EQ(stranger->detach(0, group_), 0);
+  }
 }
 
 TEST_P(MulticastMessage, ReachesNobodyWhoIsDetached) {

@@ -1,4 +1,6 @@
 // A peer that does not answer: not yet ready, no longer there, or dead.
+#include <sys/wait.h>
+
 #include <atomic>
 #include <csignal>
 #include <thread>
@@ -260,7 +262,7 @@ TEST_P(UnpolledRequester, ServesThePeerOnceItIsReady) {
 
 class StoppedPeer : public NotReady {};
 INSTANTIATE_TEST_SUITE_P(Each, StoppedPeer,
-                         testing::Combine(other_processes(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ)),
+                         testing::Combine(direct_processes(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ)),
                          way_name);
 
 TEST_P(StoppedPeer, IsServedAsIfItRan) {
@@ -268,11 +270,31 @@ TEST_P(StoppedPeer, IsServedAsIfItRan) {
   EXPECT_EQ(post(request(1, 0, 64)), kAllPosted);
   EXPECT_EQ(next(), succeeded(1));
   ASSERT_EQ(kill(far_->pid(), SIGSTOP), 0);
+  ASSERT_EQ(waitpid(far_->pid(), nullptr, WUNTRACED), far_->pid());
   for (uint64_t id = 2; id < 100; ++id) {
     EXPECT_EQ(post(request(id, 0, 64)), kAllPosted);
     EXPECT_EQ(next(), succeeded(id));
   }
   ASSERT_EQ(kill(far_->pid(), SIGCONT), 0);
+}
+
+class UnreachablePeer : public NotReady {};
+INSTANTIATE_TEST_SUITE_P(Each, UnreachablePeer,
+                         testing::Combine(testing::Values(Setting::other_process_unreachable),
+                                          testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ)),
+                         way_name);
+
+TEST_P(UnreachablePeer, IsServedWhenItGoesOnHoweverLateThatIs) {
+  connect(kImpatient);
+  EXPECT_EQ(post(request(1, 0, 64)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(1));
+  ASSERT_EQ(kill(far_->pid(), SIGSTOP), 0);
+  ASSERT_EQ(waitpid(far_->pid(), nullptr, WUNTRACED), far_->pid());
+  EXPECT_EQ(post({request(2, 0, kLength), request(3, 0, 64)}), kAllPosted);
+  EXPECT_TRUE(no_completion(2 * kImpatient.patience()));
+  ASSERT_EQ(kill(far_->pid(), SIGCONT), 0);
+  EXPECT_EQ(next(), succeeded(2));
+  EXPECT_EQ(next(), succeeded(3));
 }
 
 // A queue pair number of nobody, in a process that is there.

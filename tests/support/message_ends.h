@@ -136,7 +136,7 @@ struct MessageEnds : QueuePairEnds {
   // Until nothing moves any more; what completes on both sides is in `at_a` and `at_b`.
   std::vector<Completion> at_a, at_b;
   void settle() {
-    for (int idle = 0; idle < 4;) {
+    for (int idle = 0; idle < 24;) {  // what is long moves for some turns before it completes
       const auto from_b = poll_b();
       const auto from_a = poll_a();
       at_b.insert(at_b.end(), from_b.begin(), from_b.end());

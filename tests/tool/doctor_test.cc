@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -60,19 +61,19 @@ TEST(DoctorReach, InPtraceScopeOnePeersAreAllowed) {
 
 TEST(DoctorReach, PtraceScopeTwoNeedsTheCapability) {
   const Check without = find(judge(Reach{.ptrace_scope = 2}), "ptrace scope");
-  EXPECT_EQ(without.mark, Mark::missing);
+  EXPECT_EQ(without.mark, Mark::slower);
   EXPECT_THAT(without.consequence, HasSubstr("MAP_SHARED"));
   EXPECT_EQ(mark_of(judge(Reach{.ptrace_scope = 2, .may_ptrace = true}), "ptrace scope"), Mark::note);
 }
 
 TEST(DoctorReach, PtraceScopeThreeHasNoExceptions) {
-  EXPECT_EQ(mark_of(judge(Reach{.ptrace_scope = 3, .may_ptrace = true}), "ptrace scope"), Mark::missing);
+  EXPECT_EQ(mark_of(judge(Reach{.ptrace_scope = 3, .may_ptrace = true}), "ptrace scope"), Mark::slower);
 }
 
 TEST(DoctorReach, SaysWhyMemoryIsNotReached) {
   const auto why = [](const Reach& reach) {
     const Check check = find(judge(reach), "peer memory");
-    EXPECT_EQ(check.mark, Mark::missing);
+    EXPECT_EQ(check.mark, Mark::slower);
     return check.consequence;
   };
   EXPECT_THAT(why({.ptrace_scope = 2, .copy_error = EPERM}), HasSubstr("ptrace scope"));
@@ -82,9 +83,13 @@ TEST(DoctorReach, SaysWhyMemoryIsNotReached) {
   EXPECT_THAT(why({.copy_error = EMFILE}), HasSubstr("descriptors"));
 }
 
-TEST(DoctorReach, FilesThatCannotBeMappedAreSlowerAsLongAsMemoryIsCopied) {
+TEST(DoctorReach, AFilterThatKillsIsNoWay) {
+  EXPECT_EQ(mark_of(judge(Reach{.seccomp_filter = true, .copy_error = kKilled}), "peer memory"), Mark::missing);
+}
+
+TEST(DoctorReach, FilesThatCannotBeMappedAreSlower) {
   EXPECT_EQ(mark_of(judge(Reach{.map_error = EACCES}), "shared files"), Mark::slower);
-  EXPECT_EQ(mark_of(judge(Reach{.copy_error = EPERM, .map_error = EACCES}), "shared files"), Mark::missing);
+  EXPECT_EQ(mark_of(judge(Reach{.copy_error = EPERM, .map_error = EACCES}), "shared files"), Mark::slower);
   EXPECT_EQ(mark_of(judge(Reach{.copy_error = EPERM}), "shared files"), Mark::ok);
 }
 
@@ -221,7 +226,9 @@ TEST(DoctorTrial, AnErrorIsHandedBackAndDeathIsOne) {
     ::setrlimit(RLIMIT_CORE, &no_core);
     return ::kill(::getpid(), SIGSYS);
   };
-  EXPECT_EQ(try_in_child(die), ENOSYS);
+  EXPECT_EQ(try_in_child(die), kKilled);
+  EXPECT_THAT(describe_trial(kKilled), HasSubstr("killed"));
+  EXPECT_EQ(describe_trial(EPERM), std::strerror(EPERM));
 }
 
 // Control groups as files in a folder of their own.

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include "trial.h"
 
 namespace verbatim::tool {
 namespace {
@@ -30,7 +30,7 @@ Check judge_namespaces(const Place& place) {
 Check judge_new_user_namespaces(const Place& place) {
   const int error = place.new_user_namespace_error;
   return {Mark::ok, "user namespaces",
-          error == 0 ? "new ones can be made" : fmt::format("new ones cannot be made: {}", std::strerror(error)),
+          error == 0 ? "new ones can be made" : fmt::format("new ones cannot be made: {}", describe_trial(error)),
           "It does not matter: only Verbatim's own tests make some."};
 }
 

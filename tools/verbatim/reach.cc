@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
+
+#include "trial.h"
 
 namespace verbatim::tool {
 namespace {
 
-constexpr const char* kSharedFilesOnly =
-    "A peer reaches memory of a shared file (MAP_SHARED) only; operations on other memory, and messages of more than "
-    "8 KiB from it, end in an error.";
+constexpr const char* kByTheOwner =
+    "Memory that is not of a shared file (MAP_SHARED) is reached by the program that owns it alone, which answers in "
+    "parts of 8 KiB.";
 
 Check judge_ptrace_scope(const Reach& reach) {
   Check check{Mark::ok, "ptrace scope", fmt::format("kernel.yama.ptrace_scope is {}", reach.ptrace_scope), ""};
@@ -34,8 +35,8 @@ Check judge_ptrace_scope(const Reach& reach) {
     default:
       break;
   }
-  check.mark = Mark::missing;
-  check.consequence = fmt::format("{} An administrator can set it to 1{}.", kSharedFilesOnly,
+  check.mark = Mark::slower;
+  check.consequence = fmt::format("{} An administrator can set it to 1{}.", kByTheOwner,
                                   reach.ptrace_scope == 2 ? "" : " by starting the machine anew");
   return check;
 }
@@ -57,9 +58,12 @@ Check judge_copying(const Reach& reach) {
   if (reach.copy_error == 0)
     return {Mark::ok, "peer memory", "one process reads and writes another's (process_vm_readv, process_vm_writev)",
             "Ordinary memory is reached by a system call for each 64 KiB."};
-  return {Mark::missing, "peer memory",
-          fmt::format("process_vm_readv or process_vm_writev: {}", std::strerror(reach.copy_error)),
-          fmt::format("{} {}", kSharedFilesOnly, why_not_copied(reach))};
+  const std::string finding =
+      fmt::format("process_vm_readv or process_vm_writev: {}", describe_trial(reach.copy_error));
+  if (reach.copy_error == kKilled)
+    return {Mark::missing, "peer memory", finding,
+            "So is a program that does RDMA. The seccomp filter is why: let it answer with EPERM at least."};
+  return {Mark::slower, "peer memory", finding, fmt::format("{} {}", kByTheOwner, why_not_copied(reach))};
 }
 
 Check judge_mapping(const Reach& reach) {
@@ -67,11 +71,11 @@ Check judge_mapping(const Reach& reach) {
     return {Mark::ok, "shared files", "one process maps another's file (/proc/PID/fd)",
             "Memory of a shared file is reached without a system call, which is the fastest way."};
   const bool copied = reach.copy_error == 0;
-  return {copied ? Mark::slower : Mark::missing, "shared files",
-          fmt::format("/proc/PID/fd of another process: {}", std::strerror(reach.map_error)),
+  return {Mark::slower, "shared files",
+          fmt::format("/proc/PID/fd of another process: {}", describe_trial(reach.map_error)),
           copied ? "Memory of a shared file is reached by system calls, as other memory is, and atomic operations wait "
                    "for the program that owns it."
-                 : "No memory of another process is reached; only short messages pass."};
+                 : "Memory of a shared file is reached by the program that owns it alone, as other memory is."};
 }
 
 Check judge_seccomp(const Reach& reach) {

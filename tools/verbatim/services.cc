@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include "trial.h"
 
 namespace verbatim::tool {
 namespace {
@@ -36,21 +36,21 @@ constexpr Need kNeeds[] = {
 Check judge_need(const Need& need, const Services& services) {
   const int error = services.*need.error;
   if (error == 0) return {Mark::ok, need.name, fmt::format("{} works", need.call), need.use};
-  return {Mark::missing, need.name, fmt::format("{}: {}", need.call, std::strerror(error)), need.loss};
+  return {Mark::missing, need.name, fmt::format("{}: {}", need.call, describe_trial(error)), need.loss};
 }
 
 Check judge_robust_futex(const Services& services) {
   if (services.robust_futex_error == 0)
     return {Mark::ok, "robust futexes", "the kernel marks the word of a thread that ends (set_robust_list)",
             "No operation is begun on a peer that has ended."};
-  return {Mark::note, "robust futexes", fmt::format("set_robust_list: {}", std::strerror(services.robust_futex_error)),
+  return {Mark::note, "robust futexes", fmt::format("set_robust_list: {}", describe_trial(services.robust_futex_error)),
           "That a peer has ended is known from the agent alone, and so a moment later."};
 }
 
 Check judge_membarrier(const Services& services) {
   if (services.membarrier_error != 0)
     return {Mark::slower, "membarrier",
-            fmt::format("MEMBARRIER_CMD_GLOBAL_EXPEDITED: {}", std::strerror(services.membarrier_error)),
+            fmt::format("MEMBARRIER_CMD_GLOBAL_EXPEDITED: {}", describe_trial(services.membarrier_error)),
             "Each slice of a transfer costs one more memory fence, some ten nanoseconds."};
   return {Mark::ok, "membarrier", "MEMBARRIER_CMD_GLOBAL_EXPEDITED works",
           "Transfers need no memory fence of their own."};

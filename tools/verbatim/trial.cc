@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace verbatim::tool {
 
@@ -14,7 +15,11 @@ int try_in_child(const std::function<int()>& trial) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return errno;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : ENOSYS;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : kKilled;
+}
+
+std::string describe_trial(int error) {
+  return error == kKilled ? "a program that tries it is killed" : std::strerror(error);
 }
 
 }  // namespace verbatim::tool

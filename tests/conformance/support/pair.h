@@ -108,9 +108,20 @@ class EachSetting : public PairTest, public testing::WithParamInterface<Setting>
 };
 
 inline auto every_setting() {
+  return testing::Values(Setting::in_process, Setting::other_process_file, Setting::other_process_anonymous,
+                         Setting::other_process_unreachable);
+}
+// Those where a READ or WRITE is executed while it is posted.
+inline auto direct_settings() {
   return testing::Values(Setting::in_process, Setting::other_process_file, Setting::other_process_anonymous);
 }
-inline auto other_processes() { return testing::Values(Setting::other_process_file, Setting::other_process_anonymous); }
+inline auto other_processes() {
+  return testing::Values(Setting::other_process_file, Setting::other_process_anonymous,
+                         Setting::other_process_unreachable);
+}
+inline auto direct_processes() {
+  return testing::Values(Setting::other_process_file, Setting::other_process_anonymous);
+}
 inline auto every_way() {
   return testing::Combine(every_setting(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ));
 }

@@ -15,6 +15,8 @@ std::string name(Setting setting) {
       return "OtherProcessFileMemory";
     case Setting::other_process_anonymous:
       return "OtherProcessAnonymousMemory";
+    case Setting::other_process_unreachable:
+      return "OtherProcessUnreachableMemory";
   }
   return "";
 }

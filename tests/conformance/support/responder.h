@@ -17,8 +17,10 @@
 
 namespace verbatim::conformance {
 
-// Where the responder lives and what its memory is, which decides how data gets there.
-enum class Setting { in_process, other_process_file, other_process_anonymous };
+// Where the responder lives and what its memory is, which decides how data gets there: unreachable is anonymous memory
+// with no call that reaches another process's, in both processes and for the rest of their lives (ctest runs each test
+// in a process of its own).
+enum class Setting { in_process, other_process_file, other_process_anonymous, other_process_unreachable };
 std::string name(Setting setting);
 bool is_other_process(Setting setting);
 

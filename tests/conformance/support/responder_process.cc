@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "conformance/support/responder_state.h"
+#include "support/refused_call.h"
 
 namespace verbatim::conformance {
 namespace {
@@ -115,6 +116,9 @@ std::unique_ptr<Responder> Responder::start(Setting setting) {
     case Setting::other_process_file:
       return std::make_unique<ResponderElsewhere>(MemoryKind::file);
     case Setting::other_process_anonymous:
+      return std::make_unique<ResponderElsewhere>(MemoryKind::anonymous);
+    case Setting::other_process_unreachable:
+      EXPECT_TRUE(testing_support::refuse_process_memory()) << "no system call can be refused here";
       return std::make_unique<ResponderElsewhere>(MemoryKind::anonymous);
   }
   return nullptr;
