@@ -121,13 +121,13 @@ void Registry::settle(Process& one, Process& other) {
   }
 }
 
-// Who waited for the last of those present, and knows it or will never do so.
+// Who waited for the last of those present: both know each other, or will never do so.
 void Registry::tell_of_everyone() {
   for (auto& [incarnation, process] : processes_) {
     if (!process.awaits_everyone) continue;
     const bool complete = std::all_of(processes_.begin(), processes_.end(), [&, &asker = process](const auto& entry) {
       const Process& other = entry.second;
-      return !other.present || &other == &asker || knows(asker, other);
+      return !other.present || &other == &asker || (knows(asker, other) && knows(other, asker));
     });
     if (!complete) continue;
     process.awaits_everyone = false;

@@ -41,7 +41,7 @@ enum class Reason : uint32_t {
   peer_not_ready = 0x402,
   peer_unknown = 0x403,
   peer_names_another = 0x404,
-  bad_response = 0x405,
+  bad_response = 0x406,  // 0x405 was another
   // After the first error.
   flushed = 0x501,
   refused_by_peer = 0x502,

@@ -44,7 +44,7 @@ constexpr Given kGiven[] = {
     {0x402, "peer-not-ready"},
     {0x403, "peer-unknown"},
     {0x404, "peer-names-another"},
-    {0x405, "bad-response"},
+    {0x406, "bad-response"},
     {0x501, "flushed"},
     {0x502, "refused-by-peer"},
     {0x503, "completion-queue-full"},

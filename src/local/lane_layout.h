@@ -60,7 +60,7 @@ struct RequestFields {
   uint32_t immediate = 0;     // or of a READ how many bytes it asks for
   uint32_t length = 0;        // of the message or part, bytes
   uint32_t payload = 0;       // where in the payload ring
-  uint32_t key = 0;           // rkey of an atomic, Q_Key of a datagram
+  uint32_t key = 0;           // rkey of an atomic, READ or WRITE, Q_Key of a datagram
   uint32_t shared_queue = 0;  // XRC: the number of the shared receive queue
   uint64_t remote_address = 0;
   uint8_t data[kShortPayload] = {};
@@ -74,7 +74,7 @@ struct alignas(64) LaneRequest {
 
 enum class ReplyKind : uint8_t {
   none = 0,
-  accepted,     // the message was taken; `value` is the result of an atomic
+  accepted,     // the message was taken; `value` is the result of an atomic, or 1 when the kernel fetched it
   refused,      // it ends in `status`
   not_ready,    // no receive is posted; `value` is how many were ever taken (ReceiveCount)
   absent,       // no queue pair is there that would take it

@@ -8,6 +8,8 @@ namespace verbatim::local {
 namespace {
 
 constexpr size_t kRequestWords = sizeof(RequestFields) / 8;
+// Of the longest.
+constexpr uint32_t kRoomForResponses = 8;
 
 }  // namespace
 
@@ -56,10 +58,10 @@ void LanePair::find_other_lane() {
   other_ = view.find_lane(adapter_.incarnation());
 }
 
-std::optional<uint64_t> LanePair::place(uint32_t length) const {
+std::optional<uint64_t> LanePair::place(uint32_t length, uint64_t room) const {
   const uint64_t offset = payload_head_ % kLanePayloadBytes;
   const uint64_t skip = offset + length > kLanePayloadBytes ? kLanePayloadBytes - offset : 0;
-  if (payload_head_ + skip + length - payload_tail_ > kLanePayloadBytes) return std::nullopt;
+  if (payload_head_ + skip + length - payload_tail_ > room) return std::nullopt;
   return payload_head_ + skip;
 }
 
@@ -75,13 +77,14 @@ LanePost LanePair::post(RequestFields fields, std::span<const iovec> payload, co
     return true;
   };
   std::lock_guard lock(mutex_);
-  if (posted_ - answered_ == kLaneRequests) return LanePost::full;
+  const uint32_t kept = fields.flags & lane_flag::kResponse ? 0 : kRoomForResponses;
+  if (posted_ - answered_ >= kLaneRequests - kept) return LanePost::full;
   uint64_t end = payload_head_;
   if (length <= kShortPayload) {
     fields.flags |= lane_flag::kShort;
     if (!copy_to(fields.data)) return LanePost::fault;
   } else {
-    const std::optional<uint64_t> start = place(length);
+    const std::optional<uint64_t> start = place(length, kLanePayloadBytes - uint64_t{kept} * kLaneMessageBytes);
     if (!start) return LanePost::full;
     fields.payload = static_cast<uint32_t>(*start % kLanePayloadBytes);
     if (!copy_to(lane_->payload + fields.payload)) return LanePost::fault;

@@ -72,7 +72,8 @@ class LanePair {
   const std::shared_ptr<Peer>& peer() const { return peer_; }
 
   // Copies the payload in and shows the request to the peer; the caller wakes it. The sum of the payload's lengths is
-  // at most kLaneMessageBytes + 40, or kMaxSges descriptors.
+  // at most kLaneMessageBytes + 40, or kMaxSges descriptors. Some room is kept for responses, so that a READ does not
+  // wait for ever behind what goes the same way.
   LanePost post(RequestFields fields, std::span<const iovec> payload, const Awaiting& awaiting, CopyFault* fault);
 
   // Hands the answers that have come to `deliver(const Awaiting&, const ReplyFields&)`, oldest first; returns whether
@@ -96,7 +97,7 @@ class LanePair {
   };
   LanePair(Adapter& adapter, std::shared_ptr<Peer> peer, uint32_t index, Lane* lane);
   // Where a payload of that length goes, contiguous; nothing when there is no room.
-  std::optional<uint64_t> place(uint32_t length) const;
+  std::optional<uint64_t> place(uint32_t length, uint64_t room) const;
   bool read_request(RequestFields& out) const;
   static bool is_sound(const RequestFields& fields);
   void answer(const ReplyFields& reply);
@@ -124,13 +125,18 @@ bool LanePair::take_replies(Deliver&& deliver) {
   // answered_ is written by this thread alone, so that reading it needs no lock.
   const uint64_t taken = other_->taken.load(std::memory_order_acquire);  // pairs with answer()
   if (taken == answered_) return false;
+  uint64_t asked;
+  {
+    std::lock_guard lock(mutex_);
+    asked = posted_;
+  }
   for (bool any = false;; any = true) {
     Sent sent;
     ReplyFields reply;
     {
       std::lock_guard lock(mutex_);
-      // A peer may claim to have answered what was never asked.
-      if (answered_ == taken || answered_ == posted_) return any;
+      // A peer may claim to have answered what was never asked, and what deliver() will ask.
+      if (answered_ == taken || answered_ == asked) return any;
       const uint64_t place = answered_ % kLaneRequests;
       uint64_t words[2] = {other_->replies[place].words[0].load(std::memory_order_relaxed),
                            other_->replies[place].words[1].load(std::memory_order_relaxed)};

@@ -121,6 +121,47 @@ TEST_F(Parts, ManyReadersShareTheLane) {
   });
 }
 
+TEST_F(Parts, AReadComesThroughALaneFullOfMessages) {
+  run([&] {
+    bring_both();
+    // More than a lane holds, all on their way before the READ is asked for.
+    std::vector<std::unique_ptr<QueuePair>> senders, receivers;
+    for (int i = 0; i < 10; ++i) {
+      senders.push_back(b.make_qp());
+      receivers.push_back(a.make_qp());
+      bring(*senders[i], message_attributes(receivers[i]->qpn()));
+      bring(*receivers[i], message_attributes(senders[i]->qpn()));
+      for (int k = 0; k < 4; ++k) {
+        ASSERT_TRUE(receivers[i]->post_receive({100, {}}).ok());
+        SendWork work = b.work(a, SendOpcode::send_with_imm, 200, 0);
+        work.sges = {};
+        ASSERT_TRUE(QueuePair::Posting(*senders[i]).send(work).ok());
+      }
+    }
+    std::fill(b.memory.begin(), b.memory.end(), 3);
+    ASSERT_TRUE(a.post(read(1, kLong)).ok());
+    settle();
+    EXPECT_THAT(outcomes(at_a), testing::Contains(Outcome{1, success}));
+    EXPECT_TRUE(same(kLong));
+  });
+}
+
+TEST_F(Parts, TheWayOfAReadMayChangeWhileItIsDrained) {
+  run([&] {
+    bring_both();
+    std::fill(b.memory.begin(), b.memory.end(), 3);
+    ASSERT_TRUE(a.post(read(1, kLong)).ok());
+    poll_b();
+    ASSERT_TRUE(modify(*a.qp, QueuePairState::sqd).ok());
+    QueuePairAttributes way = a_attributes();
+    way.destination = {};
+    ASSERT_TRUE(modify(*a.qp, QueuePairState::sqd, way, attribute::kState | attribute::kAddress).ok());
+    settle();
+    EXPECT_THAT(outcomes(at_a), ElementsAre(Outcome{1, success}));
+    EXPECT_TRUE(same(kLong));
+  });
+}
+
 TEST_F(Parts, OfAMessageFillItsReceive) {
   run([&] {
     bring_both();
@@ -337,6 +378,22 @@ TEST_F(UnreliableParts, ArriveInOrderFromTheFirstMessageOn) {
     EXPECT_EQ(at_b[0].byte_length, kLong);
     EXPECT_EQ(at_b[1].byte_length, 8u);
     EXPECT_EQ(at_b[2].byte_length, kLong);
+  });
+}
+
+TEST_F(UnreliableParts, KeepTheirOrderAfterAMessageThatWasDroppedUnfetched) {
+  run([&] {
+    bring_both();
+    ASSERT_TRUE(a.post(send(1, kLong)).ok());
+    settle();
+    for (uint64_t id = 21; id <= 22; ++id) ASSERT_TRUE(receive_long(id).ok());
+    ASSERT_TRUE(a.post(send(2, kLong)).ok());
+    ASSERT_TRUE(a.post(send(3, 8)).ok());
+    settle();
+    EXPECT_THAT(outcomes(at_a), ElementsAre(Outcome{1, success}, Outcome{2, success}, Outcome{3, success}));
+    ASSERT_THAT(outcomes(at_b), ElementsAre(Outcome{21, success}, Outcome{22, success}));
+    EXPECT_EQ(at_b[0].byte_length, kLong);
+    EXPECT_EQ(at_b[1].byte_length, 8u);
   });
 }
 

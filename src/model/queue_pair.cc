@@ -148,7 +148,9 @@ Status QueuePair::modify(const QueuePairAttributes& wanted, uint32_t mask) {
     if (Status status = check_transition(core_.setup.type, from, to, mask); !status.ok()) return status;
     if (Status status = check_values(wanted, mask); !status.ok()) return status;
     if (mask & attribute::kAddress) {
-      if (Status status = connect(wanted); !status.ok()) return status;
+      // In SQD the way may change, and the peer's number stays.
+      const Qpn destination = mask & attribute::kDestination ? wanted.destination : core_.attributes.destination;
+      if (Status status = connect(wanted.address, destination); !status.ok()) return status;
     }
     // Its senders find it by its number alone. Without an agent those of this process do.
     if (core_.is(QueuePairType::ud) && to == QueuePairState::rtr) {
@@ -193,20 +195,18 @@ Status QueuePair::check_values(const QueuePairAttributes& wanted, uint32_t mask)
   return Status::success();
 }
 
-Status QueuePair::connect(const QueuePairAttributes& wanted) {
+Status QueuePair::connect(const AddressVector& address, Qpn destination) {
   const auto refuse = [&](int error, Reason reason, const std::string& detail) {
     log(LogLevel::warn, "QP {:#08x}: modify refused, {} ({}: {})", core_.qpn.value, detail, describe(reason).name,
         describe(reason).meaning);
     return Status{error};
   };
-  const AddressVector& address = wanted.address;
   if (address.port != model::kPort) return {EINVAL};
   if (!address.is_global) return refuse(EINVAL, Reason::no_global_route, "the address has no GRH");
   const std::optional<GidEntry> own = core_.device.gid_at(address.sgid_index);
   if (!own || own->empty()) return {EINVAL};
   if (!core_.device.is_local(address.dgid))
     return refuse(EHOSTUNREACH, Reason::not_this_host, "GID " + address.dgid.text() + " is not here");
-  const Qpn destination = wanted.destination;
   const Status connected =
       requester_.connect({core_.qpn, destination, core_.pd(), own->gid, address.dgid, core_.is_reliable()});
   if (connected.ok()) return connected;

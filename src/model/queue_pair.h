@@ -92,7 +92,7 @@ class QueuePair : public std::enable_shared_from_this<QueuePair> {
   QueuePair(Device& device, AsyncEvents& events, const Setup& setup, Qpn qpn);
 
   Status check_values(const QueuePairAttributes& wanted, uint32_t mask) const;
-  Status connect(const QueuePairAttributes& wanted);
+  Status connect(const AddressVector& address, Qpn destination);
   void apply(const QueuePairAttributes& wanted, uint32_t mask);
   void publish();
   void reset();

@@ -49,6 +49,20 @@ std::span<const uint8_t> as_bytes(const uint64_t& word) {
   return {reinterpret_cast<const uint8_t*>(&word), sizeof word};
 }
 
+// What a peer may say of a request of ours, so that one which lies cannot make a failure look like a success.
+Verdict refusal(const local::ReplyFields& reply) {
+  switch (reply.status) {
+    case CompletionStatus::local_protection_error:
+    case CompletionStatus::local_length_error:
+    case CompletionStatus::remote_invalid_request:
+    case CompletionStatus::remote_access_error:
+    case CompletionStatus::remote_operation_error:
+      return {reply.status, static_cast<Reason>(reply.reason), {}};
+    default:
+      return {CompletionStatus::remote_operation_error, Reason::bad_response, {}};
+  }
+}
+
 bool needs_read_depth(SendOpcode opcode) { return opcode == SendOpcode::rdma_read || local::is_atomic(opcode); }
 
 constexpr uint64_t kAtomicBytes = 8;
@@ -246,7 +260,7 @@ Requester::Step Requester::post_message(const SendWork& work) {
 Requester::Step Requester::post_parts(const SendWork& work) {
   const bool counted = is_send(work.opcode);
   if (!parts_) begin_parts(0);
-  while (head_offset_ != work.length && parts_->in_flight != kPartsInFlight) {
+  while (head_offset_ != work.length && parts_->in_flight != kPartsInFlight && !parts_->refused) {
     const local::Envelope envelope{.awaiting = {core_.qpn, parts_->attempt, counted ? next_number_ : next_part_},
                                    .stream = stream_,
                                    .first = counted && starts_count_ && head_offset_ == 0,
@@ -264,7 +278,7 @@ Requester::Step Requester::post_parts(const SendWork& work) {
 }
 
 void Requester::begin_parts(uint64_t done) {
-  parts_ = {.attempt = draw_attempt(), .done = done, .in_flight = 0};
+  parts_ = {.attempt = draw_attempt(), .done = done, .in_flight = 0, .refused = {}};
   head_offset_ = done;
 }
 
@@ -372,7 +386,7 @@ Requester::Step Requester::lose(const SendWork& work, const Verdict& verdict) {
 // ---- answers ----
 
 bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply) {
-  if (parts_ && awaiting.attempt == parts_->attempt) return on_part(reply);
+  if (parts_ && awaiting.attempt == parts_->attempt) return on_part(awaiting, reply);
   const uint32_t oldest = next_number_ - static_cast<uint32_t>(sends_.in_flight());
   if (awaiting.attempt != attempt_ || sends_.in_flight() == 0 || awaiting.number != oldest) return true;
   const SendWork& work = sends_.head();
@@ -380,7 +394,7 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
   switch (reply.kind) {
     case local::ReplyKind::accepted:
       starts_count_ = false;
-      if (is_fetched(work)) fetching_ = Fetching::works;
+      if (is_fetched(work) && reply.value == 1) fetching_ = Fetching::works;
       if (local::is_atomic(work.opcode) && !endpoint_.store(work, 0, as_bytes(reply.value), verdict)) {
         withdraw();
         fail_head(verdict);
@@ -389,8 +403,7 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
       complete_head();
       return true;
     case local::ReplyKind::refused:
-      verdict.status = reply.status;
-      verdict.reason = static_cast<Reason>(reply.reason);
+      verdict = refusal(reply);
       // What follows a lost message is in the lane and comes through.
       if (!core_.is_reliable() && !is_own_error(verdict)) return lose(work, verdict) == Step::went_on;
       withdraw();
@@ -424,7 +437,7 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
   return true;
 }
 
-bool Requester::on_part(const local::ReplyFields& reply) {
+bool Requester::on_part(const local::Awaiting& awaiting, const local::ReplyFields& reply) {
   const SendWork& work = sends_.head();
   Verdict verdict;
   switch (reply.kind) {
@@ -433,8 +446,7 @@ bool Requester::on_part(const local::ReplyFields& reply) {
       if (work.opcode != SendOpcode::rdma_read) part_done(work);
       return true;
     case local::ReplyKind::refused:
-      verdict.status = reply.status;
-      verdict.reason = static_cast<Reason>(reply.reason);
+      verdict = refusal(reply);
       if (!core_.is_reliable() && !is_own_error(verdict)) return lose(work, verdict) == Step::went_on;
       fail_head(verdict);
       return false;
@@ -446,9 +458,13 @@ bool Requester::on_part(const local::ReplyFields& reply) {
     case local::ReplyKind::skipped:
       starts_count_ = true;
       break;
+    case local::ReplyKind::no_room:
+      if (work.opcode != SendOpcode::rdma_read) break;
+      if (!parts_->refused) parts_->refused = awaiting.number;
+      if (parts_->refused != oldest_part()) return true;
+      break;
     case local::ReplyKind::none:
     case local::ReplyKind::unreachable:
-    case local::ReplyKind::no_room:
       break;
   }
   if (core_.is_reliable())
@@ -462,6 +478,7 @@ void Requester::part_done(const SendWork& work) {
   receive_taken_ = is_send(work.opcode);
   --parts_->in_flight;
   parts_->done = std::min(parts_->done + local::kPartBytes, work.length);
+  if (parts_->refused && parts_->refused == oldest_part()) withdraw_parts();
   if (parts_->done != work.length) return;
   if (work.opcode == SendOpcode::rdma_write_with_imm) {
     data_placed_ = true;
@@ -479,9 +496,8 @@ void Requester::part_done(const SendWork& work) {
 bool Requester::take_response(const local::Request& request) {
   const local::RequestFields& fields = request.fields();
   const bool asked_for = parts_ && parts_->in_flight != 0 && sends_.head().opcode == SendOpcode::rdma_read &&
-                         fields.number == next_part_ - parts_->in_flight && fields.stream == stream_ &&
-                         fields.source == path().peer && endpoint_.peer() &&
-                         endpoint_.peer()->incarnation() == request.from().incarnation();
+                         fields.number == oldest_part() && fields.stream == stream_ && fields.source == path().peer &&
+                         core_.device.peers().was_last_owner(fields.source.slot(), request.from());
   if (!asked_for) return true;
   const SendWork& work = sends_.head();
   const uint64_t expected = std::min(work.length - parts_->done, local::kPartBytes);

@@ -27,6 +27,8 @@ class Requester {
   // Learns whom it sends to (not UD).
   Status connect(const local::LocalEndpoint::Path& path) {
     fetching_ = Fetching::untried;
+    // The answers come from another, or never.
+    if (parts_) withdraw_parts();
     return endpoint_.connect(path);
   }
   const local::LocalEndpoint::Path& path() const { return endpoint_.path(); }
@@ -92,7 +94,9 @@ class Requester {
   bool may_have_last_answers() const;
   bool keep_waiting(Wait& wait, Duration patience);
   void withdraw();
-  bool on_part(const local::ReplyFields& reply);
+  bool on_part(const local::Awaiting& awaiting, const local::ReplyFields& reply);
+  // The number of the oldest part in flight of a READ or WRITE.
+  uint32_t oldest_part() const { return next_part_ - parts_->in_flight; }
   // The next part is in place.
   void part_done(const SendWork& work);
   // From byte `done` on, none in flight: in the beginning, and when those that were are to be posted anew.
@@ -123,10 +127,13 @@ class Requester {
     uint64_t attempt;
     uint64_t done;
     uint32_t in_flight;
+    // The first of a READ that the peer had no room to answer: it and what follows are asked for anew once all before
+    // it have come.
+    std::optional<uint32_t> refused;
   };
   std::optional<Parts> parts_;
   bool receive_taken_ = false;  // for the next request, as far as we know, when it was tried before
-  // Whether the peer can fetch what is too long for a lane.
+  // Whether the peer can fetch what is too long for a lane, from any memory.
   enum class Fetching { untried, works, forbidden };
   Fetching fetching_ = Fetching::untried;
   std::optional<local::Revocation> window_change_;  // the next request has made it, and waits for its end

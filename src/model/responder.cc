@@ -195,6 +195,11 @@ SharedReceiveQueue* Responder::shared_queue_for(const Request& request) const {
 bool Responder::take_receive(SharedReceiveQueue* shared) {
   // What an earlier message of this queue pair took and could not use.
   if (inbound_.active && inbound_.shared == shared) return true;
+  if (inbound_.active && inbound_.shared) {
+    // This one is for another queue, and nobody else will complete it.
+    std::lock_guard lock(receive_mutex_);
+    complete_flushed(inbound_.receive.work_id);
+  }
   inbound_ = {.pd = shared ? shared->pd() : core_.pd(), .shared = shared};
   if (shared) {
     inbound_.active = shared->take(inbound_.receive);
@@ -231,6 +236,7 @@ Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   inbound_.from = request.from().incarnation();
   inbound_.position = request.position();
   inbound_.number = fields.number;
+  inbound_.fetched_by_kernel = false;
   inbound_.invalidation.reset();
   inbound_.length = placed ? fields.remote_address : fields.length;
   inbound_.offset = placed ? inbound_.length : 0;
@@ -287,7 +293,7 @@ Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
     inbound_.invalidation = std::move(revocation);
   }
   if (inbound_.invalidation && !inbound_.invalidation->is_over()) return std::nullopt;
-  const ReplyFields accepted{.kind = ReplyKind::accepted};
+  const ReplyFields accepted{.kind = ReplyKind::accepted, .value = inbound_.fetched_by_kernel};
   request.answer(accepted);
   complete(request, CompletionStatus::success, Reason::none);
   return accepted;
@@ -349,7 +355,8 @@ Responder::Reply Responder::drop(const Request& request, Reason reason) {
 
 Responder::Reply Responder::serve_datagram(const Request& request, Fatality& fatality) {
   const local::RequestFields& fields = request.fields();
-  if (fields.length < kDatagramHeader || request.is_fetched()) return drop(request, Reason::dropped_no_peer);
+  if (fields.length < kDatagramHeader || request.is_fetched() || has_flag(request, local::lane_flag::kPart))
+    return drop(request, Reason::dropped_no_peer);
   if (fields.key != core_.attributes.qkey) return drop(request, Reason::dropped_qkey);
   if (!take_receive(core_.setup.shared_receives)) return drop(request, Reason::dropped_no_receive);
   inbound_.length = fields.length;
@@ -481,6 +488,7 @@ Responder::Placing Responder::fetch(const Request& request, const Sge& source, u
   const bool last = inbound_.offset + length == inbound_.length;
   switch (from.memory().read({&piece, 1}, region.address + into_region, length, last).result) {
     case local::ProcessMemory::Result::done:
+      inbound_.fetched_by_kernel = true;
       return Placing::done;
     case local::ProcessMemory::Result::local_fault:
       return receive_gone(to, verdict);

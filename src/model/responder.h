@@ -59,6 +59,7 @@ class Responder {
     TakenReceive receive;
     PdId pd;
     SharedReceiveQueue* shared = nullptr;
+    bool fetched_by_kernel = false;
     uint64_t offset = 0;  // bytes that are in place
     uint64_t length = 0;
     std::optional<local::Revocation> invalidation;  // made, and its end is waited for

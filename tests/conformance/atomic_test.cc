@@ -94,6 +94,22 @@ class AtomicLength : public Atomic {
 };
 INSTANTIATE_TEST_SUITE_P(Each, AtomicLength, every_setting(), setting_name);
 
+// The word there may have changed by then; the other side is none the worse.
+TEST_P(Atomic, WhoseSinkIsBadIsTheRequestersError) {
+  ibv_sge sink = local(kHere, 8);
+  sink.lkey ^= 0x5a5a00;
+  EXPECT_EQ(post(Request{.id = 1,
+                         .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                         .sges = {sink},
+                         .remote_address = remote_.address + kThere,
+                         .rkey = remote_.rkey,
+                         .compare_add = 1}),
+            kAllPosted);
+  EXPECT_EQ(next(), failed(1, IBV_WC_LOC_PROT_ERR));
+  EXPECT_EQ(first_difference(memory_->bytes(0, kLength), kNearSeed), std::nullopt);
+  EXPECT_EQ(far_->state_of(), IBV_QPS_RTS);
+}
+
 TEST_P(AtomicLength, NoBytes) { expect_refused(IBV_WR_ATOMIC_FETCH_AND_ADD, {}); }
 TEST_P(AtomicLength, FourBytes) { expect_refused(IBV_WR_ATOMIC_CMP_AND_SWP, {local(kHere, 4)}); }
 TEST_P(AtomicLength, EightBytesAndOne) {

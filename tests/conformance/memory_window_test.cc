@@ -43,6 +43,23 @@ TEST_F(MemoryWindow, IsAUserOfItsPd) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
+TEST_F(MemoryWindow, ARegionIsBusyWhileOneIsBoundToIt) {
+  const Memory memory(MemoryKind::anonymous, 4096);
+  MrHandle region = side_.register_memory(memory, kEveryAccess | IBV_ACCESS_MW_BIND);
+  const QpHandle qp = side_.create_queue_pair();
+  ASSERT_EQ(connect(qp.get(), side_.address_of(qp.get())), 0);
+  MwHandle window = allocate();
+  ibv_mw_bind bind{
+      .wr_id = 1,
+      .send_flags = IBV_SEND_SIGNALED,
+      .bind_info = {
+          .mr = region.get(), .addr = memory.address(), .length = 4096, .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+  ASSERT_EQ(ibv_bind_mw(qp.get(), window.get(), &bind), 0);
+  ASSERT_TRUE(side_.poll());
+  EXPECT_EQ(ibv_dereg_mr(region.get()), EBUSY);
+  window.reset();
+}
+
 TEST_F(MemoryWindow, TheDeviceSaysThatItHasThem) {
   ibv_device_attr attributes{};
   ASSERT_EQ(ibv_query_device(side_.context(), &attributes), 0);

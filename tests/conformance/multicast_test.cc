@@ -125,6 +125,8 @@ TEST_P(MulticastMessage, ReachesWhoAttachedAMomentAgoInAProcessThatNobodyKnew) {
   }
 }
 
+TEST_P(MulticastMessage, AnAttachedQueuePairIsBusy) { EXPECT_EQ(ibv_destroy_qp(member_.get()), EBUSY); }
+
 TEST_P(MulticastMessage, ReachesNobodyWhoIsDetached) {
   send(1, group_, kEveryQueuePair, kMessage);
   // Messages of one queue pair arrive in order.

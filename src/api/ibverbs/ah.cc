@@ -9,6 +9,7 @@
 #include "api/ibverbs/convert_queue_pair.h"
 #include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 #include "api/ibverbs/reply_path.h"
 #include "runtime/host_interfaces.h"
 
@@ -24,6 +25,17 @@ std::optional<uint8_t> index_of(const model::Device& device, const Gid& gid) {
     if (entry && entry->gid == gid) return static_cast<uint8_t>(index);
   }
   return std::nullopt;
+}
+
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
+  ContextObject& owner = object_of(pd->context);
+  Result<std::unique_ptr<model::AddressHandle>> handle =
+      model::AddressHandle::create(owner.device, *object_of(pd).impl, from_c(*attr));
+  if (!handle.ok()) return fail(handle.error());
+  auto object = std::make_unique<AhObject>();
+  object->impl = handle.take();
+  object->base = {.context = pd->context, .pd = pd};
+  return &owner.ahs.add(std::move(object))->base;
 }
 
 }  // namespace
@@ -57,16 +69,7 @@ VERBATIM_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port_num, 
   return 0;
 }
 
-VERBATIM_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  ContextObject& owner = object_of(pd->context);
-  Result<std::unique_ptr<model::AddressHandle>> handle =
-      model::AddressHandle::create(owner.device, *object_of(pd).impl, from_c(*attr));
-  if (!handle.ok()) return fail(handle.error());
-  auto object = std::make_unique<AhObject>();
-  object->impl = handle.take();
-  object->base = {.context = pd->context, .pd = pd};
-  return &owner.ahs.add(std::move(object))->base;
-}
+VERBATIM_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) { return or_no_memory<create_ah>(pd, attr); }
 
 VERBATIM_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port_num) {
   ibv_ah_attr attr;

@@ -1,18 +1,25 @@
 // Completion channels: ibv_create_comp_channel(3), ibv_get_cq_event(3) and their companions.
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
 
-extern "C" {
+namespace {
 
-ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
+ibv_comp_channel* create_comp_channel(ibv_context* context) {
   Result<EventCounter> counter = EventCounter::create();
   if (!counter.ok()) return fail(counter.error());
   std::unique_ptr<ChannelObject> object(new ChannelObject{.impl = model::CompletionChannel(counter.take())});
   object->base = {.context = context, .fd = object->impl.fd(), .refcnt = 0};
   return &object_of(context).channels.add(std::move(object))->base;
 }
+
+}  // namespace
+
+extern "C" {
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) { return or_no_memory<create_comp_channel>(context); }
 
 int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   {

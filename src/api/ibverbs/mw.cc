@@ -1,6 +1,7 @@
 // Memory windows: ibv_alloc_mw(3), ibv_bind_mw(3). Inline functions of verbs.h call these through the context's slots.
 #include "api/ibverbs/convert_work.h"
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
@@ -50,7 +51,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
 }  // namespace
 
 void verbatim::api::fill_window_slots(ibv_context_ops& ops) {
-  ops.alloc_mw = alloc_mw;
+  ops.alloc_mw = or_no_memory<alloc_mw>;
   ops.bind_mw = bind_mw;
   ops.dealloc_mw = dealloc_mw;
 }

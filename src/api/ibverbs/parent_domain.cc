@@ -2,6 +2,7 @@
 // reached through slots of verbs_context. The allocators of a parent domain are for the buffers of queues that a device
 // reads; ours reads none, so nothing is asked of them.
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
@@ -39,9 +40,9 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
 }  // namespace
 
 void verbatim::api::fill_parent_domain_slots(verbs_context& context) {
-  context.alloc_td = alloc_td;
+  context.alloc_td = or_no_memory<alloc_td>;
   context.dealloc_td = dealloc_td;
-  context.alloc_parent_domain = alloc_parent_domain;
+  context.alloc_parent_domain = or_no_memory<alloc_parent_domain>;
 }
 
 void verbatim::api::free_parent_domain(PdObject& object) {

@@ -1,12 +1,13 @@
 // Protection domains: ibv_alloc_pd(3).
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
 
-extern "C" {
+namespace {
 
-ibv_pd* ibv_alloc_pd(ibv_context* context) {
+ibv_pd* alloc_pd(ibv_context* context) {
   ContextObject& owner = object_of(context);
   Result<std::unique_ptr<model::ProtectionDomain>> domain = model::ProtectionDomain::create(owner.device);
   if (!domain.ok()) return fail(domain.error());
@@ -15,6 +16,12 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   object->base = {.context = context, .handle = object->impl->id().value};
   return &owner.pds.add(std::move(object))->base;
 }
+
+}  // namespace
+
+extern "C" {
+
+ibv_pd* ibv_alloc_pd(ibv_context* context) { return or_no_memory<alloc_pd>(context); }
 
 int ibv_dealloc_pd(ibv_pd* pd) {
   PdObject& object = object_of(pd);

@@ -1,5 +1,6 @@
 // XRC domains: ibv_open_xrcd(3), ibv_close_xrcd(3). They do not reach beyond their process.
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 #include "runtime/process.h"
 
 using namespace verbatim;
@@ -32,6 +33,6 @@ int close_xrcd(ibv_xrcd* xrcd) {
 }  // namespace
 
 void verbatim::api::fill_xrc_domain_slots(verbs_context& context) {
-  context.open_xrcd = open_xrcd;
+  context.open_xrcd = or_no_memory<open_xrcd>;
   context.close_xrcd = close_xrcd;
 }
