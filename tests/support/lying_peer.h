@@ -18,16 +18,18 @@ class LyingPeer {
   using Draw = std::function<uint64_t(uint64_t)>;
   static constexpr size_t kGranted = 4096;
 
-  LyingPeer(QueuePairType type, bool shares, Draw draw) : draw_(std::move(draw)), ends_(type, shares) {
+  LyingPeer(QueuePairType type, bool shares, Draw draw) : draw_(std::move(draw)), ends_(type) {
     // a is the victim: b may write into the middle third of its memory, and into nothing else.
     victim_.assign(3 * kGranted, kUntouched);
     granted_ = ends_.a.side.register_memory(victim_.data() + kGranted, kGranted, kEverything | access::kRemoteAtomic);
     if (shares) ends_.shared = ends_.make_shared_queue(ends_.a), remake_a(type);
     ends_.bring_both();
-    // Each has met the other's lane.
-    ends_.settle();
     segment_ = reinterpret_cast<char*>(const_cast<local::Segment*>(segment_of(ends_.b.side.process.adapter().view())));
   }
+
+  // Before the shared queue that it uses.
+  ~LyingPeer() { ends_.a.qp.reset(); }
+  LyingPeer(const LyingPeer&) = delete;
 
   void act() {
     switch (draw_(6)) {
