@@ -27,8 +27,12 @@ class LyingPeer {
     segment_ = reinterpret_cast<char*>(const_cast<local::Segment*>(segment_of(ends_.b.side.process.adapter().view())));
   }
 
-  // Before the shared queue that it uses.
-  ~LyingPeer() { ends_.a.qp.reset(); }
+  ~LyingPeer() {
+    ends_.a.qp.reset();  // before the shared queue that it uses
+    // The liar itself needs to know what its slots are.
+    header().slot_count.store(1, std::memory_order_relaxed);
+    header().slots[0].store(ends_.b.qp->qpn().slot().value, std::memory_order_relaxed);
+  }
   LyingPeer(const LyingPeer&) = delete;
 
   void act() {
@@ -59,6 +63,8 @@ class LyingPeer {
  private:
   static constexpr uint8_t kUntouched = 0xa5;
 
+  local::SegmentHeader& header() { return *reinterpret_cast<local::SegmentHeader*>(segment_); }
+
   void remake_a(QueuePairType type) {
     End& a = ends_.a;
     a.qp.reset();
@@ -85,7 +91,8 @@ class LyingPeer {
     using local::Segment;
     const local::Adapter& adapter = ends_.b.side.process.adapter();
     const local::Lane* const lane = adapter.view().find_lane(ends_.a.side.process.adapter().incarnation());
-    const auto entry = adapter.view().entry_index(ends_.b.region->key());
+    const size_t region =
+        offsetof(Segment, regions) + adapter.view().entry_index(ends_.b.region->key()) * sizeof(local::RegionEntry);
     struct Range {
       size_t start, length;
     };
@@ -97,7 +104,10 @@ class LyingPeer {
         {offsetof(Segment, attachments), sizeof(local::AttachmentEntry) * 8},
         {offsetof(Segment, queue_pairs) + ends_.b.qp->qpn().index() * sizeof(local::QueuePairEntry),
          sizeof(local::QueuePairEntry)},
-        {offsetof(Segment, regions) + entry * sizeof(local::RegionEntry), sizeof(local::RegionEntry)},
+        // Not where its memory is: both have the same here, and what we write there may be anywhere.
+        {region, sizeof(uint64_t) + offsetof(local::RegionFields, iova)},
+        {region + sizeof(uint64_t) + offsetof(local::RegionFields, backing_device),
+         sizeof(local::RegionFields) - offsetof(local::RegionFields, backing_device)},
         {offsetof(Segment, receive_counts) + ends_.b.qp->qpn().index() * sizeof(local::ReceiveCount),
          sizeof(local::ReceiveCount)},
         {lane_start, sizeof(local::LaneRequest) * 16},
