@@ -42,7 +42,7 @@ constexpr ReasonText kTable[] = {
     {Reason::peer_unknown, "peer-unknown", "no process with the peer's queue pair number appeared in time"},
     {Reason::peer_names_another, "peer-names-another",
      "the peer queue pair is connected to another queue pair or GID than this one"},
-    {Reason::bad_response, "bad-response", "what the peer sent for a READ is not what it was asked for"},
+    {Reason::bad_response, "bad-response", "what the peer answered is no answer to what it was asked"},
     {Reason::flushed, "flushed", "the queue pair was in ERR"},
     {Reason::refused_by_peer, "refused-by-peer", "the peer found an error in an operation on this queue pair"},
     {Reason::completion_queue_full, "completion-queue-full", "a completion found its queue full"},

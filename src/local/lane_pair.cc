@@ -8,7 +8,7 @@ namespace verbatim::local {
 namespace {
 
 constexpr size_t kRequestWords = sizeof(RequestFields) / 8;
-// Of the longest.
+// As many of the longest as one queue pair asks for at once: a READ then always gets on.
 constexpr uint32_t kRoomForResponses = 8;
 
 }  // namespace

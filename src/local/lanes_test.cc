@@ -154,6 +154,19 @@ TEST_F(LanesTest, AFullLaneTakesNothingUntilAnAnswerHasCome) {
   EXPECT_EQ(post(*lanes, 999), LanePost::shown);
 }
 
+TEST_F(LanesTest, AFullLaneStillTakesResponses) {
+  const auto lanes = a_to_b();
+  const std::string longest(kLaneMessageBytes, 'x');
+  const iovec piece{const_cast<char*>(longest.data()), longest.size()};
+  const auto post_longest = [&](uint8_t flags) {
+    CopyFault fault;
+    return lanes->post({.flags = flags, .length = kLaneMessageBytes}, {&piece, 1}, {}, &fault);
+  };
+  while (post_longest(0) == LanePost::shown) continue;
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(post_longest(lane_flag::kResponse), LanePost::shown) << i;
+  EXPECT_EQ(post_longest(lane_flag::kResponse), LanePost::full);
+}
+
 TEST_F(LanesTest, PayloadsNeverOverlap) {
   const auto lanes = a_to_b();
   uint32_t posted = 0;

@@ -1,7 +1,7 @@
 // Who receives what is sent to a multicast group on this host: each process shows the attachments of its own queue
 // pairs in its segment, and a sender reads those of every process it knows. It knows them all once it has asked for
-// them (PeerTable::want_everyone) and PeerTable::has_everyone(). Who attaches waits until they all know its process, so
-// that a message that is sent after it said so does not miss it.
+// them (PeerTable::want_everyone) and PeerTable::has_everyone(). Who attaches waits until they all know its process, a
+// second at most, so that a message that is sent after it said so does not miss it.
 #pragma once
 
 #include <memory>

@@ -17,7 +17,7 @@ namespace verbatim::local {
 
 class PeerTable {
  public:
-  // `refresh` takes in introductions that have arrived but were not looked at; called by snapshot().
+  // `refresh` takes in introductions that have arrived but were not looked at; called by everyone().
   // `introduce` asks for the process that owns a slot, `introduce_everyone` for all there are and will be; the answer
   // comes later through add(). All from any thread.
   struct Introducer {

@@ -121,10 +121,9 @@ TEST_F(Parts, ManyReadersShareTheLane) {
   });
 }
 
-TEST_F(Parts, AReadComesThroughALaneFullOfMessages) {
+TEST_F(Parts, AReadComesBesideMessagesOfItsTarget) {
   run([&] {
     bring_both();
-    // More than a lane holds, all on their way before the READ is asked for.
     std::vector<std::unique_ptr<QueuePair>> senders, receivers;
     for (int i = 0; i < 10; ++i) {
       senders.push_back(b.make_qp());

@@ -119,7 +119,7 @@ class Requester {
   local::LocalEndpoint endpoint_;
   local::DatagramSender datagrams_;
   SendQueue sends_;
-  uint64_t head_offset_ = 0;  // bytes of the next request that are in place
+  uint64_t head_offset_ = 0;  // bytes of the next request that are in place, or on their way in parts
   bool data_placed_ = false;  // all of a WRITE_WITH_IMM's, whose notice is still to be posted
   bool by_request_ = false;   // the next request can only be executed by the peer
   // How the next request goes in parts, if it does: those from byte `done` to head_offset_ are in flight.
