@@ -170,11 +170,9 @@ Status Adapter::attach(Qpn qpn, const Gid& group) {
   if (attachments_.size() == kAttachmentEntries) return {ENOMEM};
   const auto free = std::ranges::find(attachment_used_, false);
   const auto index = static_cast<uint32_t>(free - attachment_used_.begin());
-  if (free == attachment_used_.end())
-    attachment_used_.push_back(true);
-  else
-    *free = true;
+  if (free == attachment_used_.end()) attachment_used_.push_back(false);
   attachments_[{qpn, group}] = index;
+  attachment_used_[index] = true;
   segment_->attachments[index].publish({group, qpn});
   const auto bound = static_cast<uint32_t>(attachment_used_.size());
   segment_->header.attachment_bound.store(bound, std::memory_order_release);  // pairs with SegmentView::attached_to

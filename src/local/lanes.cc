@@ -33,7 +33,7 @@ void Lanes::look_for_peers() {
   if (const uint64_t generation = peers_.generation(); generation != seen_peers_) {
     seen_peers_ = generation;
     strangers_.clear();
-    const std::vector<std::shared_ptr<Peer>> known = peers_.known();
+    const PeerList known = peers_.known();
     std::lock_guard lock(mutex_);
     for (const std::shared_ptr<Peer>& peer : known)
       if (!peer->is_self() && !all_.contains(peer->incarnation())) strangers_.push_back({peer});

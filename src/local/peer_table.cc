@@ -8,7 +8,15 @@
 namespace verbatim::local {
 
 PeerTable::PeerTable(std::shared_ptr<Peer> self, std::function<bool(Slot)> is_own, Introducer& introducer)
-    : self_(std::move(self)), is_own_(std::move(is_own)), introducer_(introducer) {}
+    : self_(std::move(self)), is_own_(std::move(is_own)), introducer_(introducer), known_(listed()) {}
+
+PeerList PeerTable::listed() const {
+  auto peers = std::make_shared<PeerList::Peers>();
+  peers->reserve(1 + peers_.size());
+  peers->push_back(self_);
+  for (const auto& [incarnation, peer] : peers_) peers->push_back(peer);
+  return PeerList(std::move(peers));
+}
 
 std::shared_ptr<Peer> PeerTable::find(Slot slot) const {
   if (is_own_(slot)) return self_;
@@ -54,6 +62,7 @@ void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) 
     ended_.erase(slot);
   }
   peers_[peer->incarnation()] = std::move(peer);
+  known_ = listed();
   generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
 }
 
@@ -80,6 +89,7 @@ std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
   if (found == peers_.end()) return nullptr;
   std::shared_ptr<Peer> peer = found->second;
   peers_.erase(found);
+  known_ = listed();
   std::erase_if(by_slot_, [&](const auto& item) {
     if (item.second != peer) return false;
     ended_.insert(item.first);
@@ -102,16 +112,14 @@ bool PeerTable::await_everyone(Duration patience) {
   return everyone_came_.wait_for(lock, std::chrono::nanoseconds(patience.ns), [&] { return has_everyone(); });
 }
 
-std::vector<std::shared_ptr<Peer>> PeerTable::everyone() {
+PeerList PeerTable::everyone() {
   introducer_.refresh();
   return known();
 }
 
-std::vector<std::shared_ptr<Peer>> PeerTable::known() const {
-  std::vector<std::shared_ptr<Peer>> result{self_};
+PeerList PeerTable::known() const {
   std::lock_guard lock(mutex_);
-  for (const auto& [incarnation, peer] : peers_) result.push_back(peer);
-  return result;
+  return known_;
 }
 
 bool PeerTable::knows(Incarnation incarnation) const {
@@ -128,6 +136,7 @@ void PeerTable::abandon() {
   new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
   new (&last_owners_) std::map<Slot, Incarnation>;
   new (&ended_) std::set<Slot>;
+  new (&known_) PeerList(listed());
   has_everyone_.store(false, std::memory_order_relaxed);
 }
 

@@ -15,6 +15,21 @@
 
 namespace verbatim::local {
 
+// Peers as they were known at one moment; a copy allocates nothing.
+class PeerList {
+ public:
+  using Peers = std::vector<std::shared_ptr<Peer>>;
+  explicit PeerList(std::shared_ptr<const Peers> peers) : peers_(std::move(peers)) {}
+
+  auto begin() const { return peers_->begin(); }
+  auto end() const { return peers_->end(); }
+  size_t size() const { return peers_->size(); }
+  const std::shared_ptr<Peer>& operator[](size_t index) const { return (*peers_)[index]; }
+
+ private:
+  std::shared_ptr<const Peers> peers_;
+};
+
 class PeerTable {
  public:
   // `refresh` takes in introductions that have arrived but were not looked at; called by everyone().
@@ -62,10 +77,10 @@ class PeerTable {
 
   const std::shared_ptr<Peer>& self() const { return self_; }
   // This process and every one that we know of, without a look for news.
-  std::vector<std::shared_ptr<Peer>> known() const;
+  PeerList known() const;
   // Every process that may be touching our memory, this one first: nobody that was introduced to us before the call
   // is missing, because the agent tells us of a peer before it tells the peer of us.
-  std::vector<std::shared_ptr<Peer>> everyone();
+  PeerList everyone();
 
   bool knows(Incarnation incarnation) const;
 
@@ -76,6 +91,8 @@ class PeerTable {
   void abandon();
 
  private:
+  PeerList listed() const;  // with mutex_ held
+
   const std::shared_ptr<Peer> self_;
   const std::function<bool(Slot)> is_own_;
   Introducer& introducer_;
@@ -87,6 +104,7 @@ class PeerTable {
   std::map<Incarnation, std::shared_ptr<Peer>> peers_;
   std::map<Slot, Incarnation> last_owners_;
   std::set<Slot> ended_;
+  PeerList known_;  // self_ and peers_
   std::atomic<uint64_t> generation_{0};
 };
 

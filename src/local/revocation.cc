@@ -7,35 +7,30 @@ namespace {
 
 constexpr Duration kPatience = Duration::milliseconds(100);
 
-void settle(Adapter& adapter, PeerTable& peers, const Clock& clock,
-            const std::function<bool(const Peer&, TouchTarget)>& matches) {
-  const std::vector<std::shared_ptr<Peer>> everyone = peers.everyone();
+// Allocates nothing, as it belongs to freeing: std::ref instead of what a std::function would copy.
+template <class Matches>
+void settle(Adapter& adapter, PeerTable& peers, const Clock& clock, const Matches& matches) {
+  const PeerList everyone = peers.everyone();
   heavy_fence(adapter.view().revokes_by_membarrier());
   for (const std::shared_ptr<Peer>& peer : everyone) {
     const Instant start = clock.now();
     bool said = false;
-    wait_for_touches(
-        peer->view().touch_records(), [&](TouchTarget target) { return matches(*peer, target); },
-        [&] {
-          if (!said && clock.now() - start > kPatience) {
-            said = true;
-            log(LogLevel::warn,
-                "waiting for process {}, which is in the middle of an operation on memory being revoked", peer->pid());
-          }
-          return peer->gone();
-        });
+    const auto touches = [&](TouchTarget target) { return matches(*peer, target); };
+    const auto give_up = [&] {
+      if (!said && clock.now() - start > kPatience) {
+        said = true;
+        log(LogLevel::warn, "waiting for process {}, which is in the middle of an operation on memory being revoked",
+            peer->pid());
+      }
+      return peer->gone();
+    };
+    wait_for_touches(peer->view().touch_records(), std::ref(touches), std::ref(give_up));
   }
 }
 
-bool is_ours(const Adapter& adapter, Qpn qpn) {
-  for (Slot slot : adapter.slots())
-    if (slot == qpn.slot()) return true;
-  return false;
-}
-
-std::function<bool(TouchTarget)> through_window(const Adapter& adapter, MemoryKey key) {
+auto through_window(const Adapter& adapter, MemoryKey key) {
   return [&adapter, entry = adapter.view().entry_index(key)](TouchTarget target) {
-    return target.region_entry == entry && is_ours(adapter, target.qpn);
+    return target.region_entry == entry && adapter.owns(target.qpn.slot());
   };
 }
 
@@ -45,7 +40,7 @@ void settle_region(Adapter& adapter, PeerTable& peers, const Clock& clock, Memor
   const uint32_t entry = adapter.view().entry_index(key);
   settle(adapter, peers, clock, [&](const Peer& peer, TouchTarget target) {
     // Our own operations use the region as their local side too, and do not say which.
-    return peer.is_self() || (target.region_entry == entry && is_ours(adapter, target.qpn));
+    return peer.is_self() || (target.region_entry == entry && adapter.owns(target.qpn.slot()));
   });
 }
 
@@ -60,7 +55,7 @@ void settle_queue_pair(Adapter& adapter, PeerTable& peers, const Clock& clock, Q
 
 Revocation Revocation::of_window(Adapter& adapter, PeerTable& peers, MemoryKey key) {
   Revocation revocation;
-  const std::vector<std::shared_ptr<Peer>> everyone = peers.everyone();
+  const PeerList everyone = peers.everyone();
   heavy_fence(adapter.view().revokes_by_membarrier());
   for (const std::shared_ptr<Peer>& peer : everyone)
     for (const OngoingTouch& touch : ongoing_touches(peer->view().touch_records(), through_window(adapter, key)))

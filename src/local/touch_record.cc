@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <optional>
+
 namespace verbatim::local {
 namespace {
 
@@ -12,6 +14,17 @@ uint64_t pack(TouchTarget target) { return uint64_t{target.qpn.value} << 32 | ta
 
 TouchTarget unpack(uint64_t packed) {
   return {Qpn{static_cast<uint32_t>(packed >> 32)}, static_cast<uint32_t>(packed)};
+}
+
+std::optional<OngoingTouch> ongoing_touch(const TouchRecord& record, const std::function<bool(TouchTarget)>& matches) {
+  const uint64_t word = record.word.load(std::memory_order_acquire);  // pairs with Guard
+  if (!(word & 1)) return std::nullopt;
+  // pairs with Guard: who sees a later touch's target here also sees below that the record has moved on
+  const TouchTarget target = unpack(record.target.load(std::memory_order_acquire));
+  // A record that moves on between the two loads began anew after R2, and will see the withdrawn entry.
+  const OngoingTouch touch(record, word);
+  if (touch.has_moved_on() || !matches(target)) return std::nullopt;
+  return touch;
 }
 
 }  // namespace
@@ -22,8 +35,8 @@ TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget tar
   while (records_.claimed_[index_].exchange(true, std::memory_order_acquire)) index_ = (index_ + 1) % kTouchRecords;
   TouchRecord& record = records_.records_[index_];
   word_ = record.word.load(std::memory_order_relaxed) + 1;
-  record.target.store(pack(target), std::memory_order_release);  // pairs with ongoing_touches
-  record.word.store(word_, std::memory_order_release);           // pairs with ongoing_touches
+  record.target.store(pack(target), std::memory_order_release);  // pairs with ongoing_touch
+  record.word.store(word_, std::memory_order_release);           // pairs with ongoing_touch
   if (light)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
@@ -37,25 +50,20 @@ TouchRecords::Guard::~Guard() {
 
 std::vector<OngoingTouch> ongoing_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches) {
   std::vector<OngoingTouch> ongoing;
-  for (uint32_t i = 0; i < kTouchRecords; ++i) {
-    const TouchRecord& record = records[i];
-    const uint64_t word = record.word.load(std::memory_order_acquire);  // pairs with Guard
-    if (!(word & 1)) continue;
-    // pairs with Guard: who sees a later touch's target here also sees below that the record has moved on
-    const TouchTarget target = unpack(record.target.load(std::memory_order_acquire));
-    // A record that moves on between the two loads began anew after R2, and will see the withdrawn entry.
-    if (const OngoingTouch touch(record, word); !touch.has_moved_on() && matches(target)) ongoing.push_back(touch);
-  }
+  for (uint32_t i = 0; i < kTouchRecords; ++i)
+    if (const auto touch = ongoing_touch(records[i], matches)) ongoing.push_back(*touch);
   return ongoing;
 }
 
 void wait_for_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches,
                       const std::function<bool()>& give_up) {
-  for (const OngoingTouch& touch : ongoing_touches(records, matches))
-    while (!touch.has_moved_on()) {
+  for (uint32_t i = 0; i < kTouchRecords; ++i) {
+    const auto touch = ongoing_touch(records[i], matches);
+    while (touch && !touch->has_moved_on()) {
       if (give_up()) return;
       sched_yield();
     }
+  }
 }
 
 bool register_membarrier() {

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/undo.h"
 #include "model/introduction_error.h"
 
 namespace verbatim::model {
@@ -32,7 +33,8 @@ Result<std::unique_ptr<AddressHandle>> AddressHandle::create(Device& device, Pro
     return refuse(EHOSTUNREACH, Reason::not_this_host, address);
   }
   if (!device.ahs.take(device.attributes().max_ah)) return Status{ENOMEM};
-  return std::unique_ptr<AddressHandle>(new AddressHandle(device, pd,
+  Undo taken([&] { device.ahs.give_back(); });
+  std::unique_ptr<AddressHandle> handle(new AddressHandle(device, pd,
                                                           {.source = own->gid,
                                                            .destination = address.dgid,
                                                            .flow_label = address.flow_label,
@@ -40,6 +42,8 @@ Result<std::unique_ptr<AddressHandle>> AddressHandle::create(Device& device, Pro
                                                            .hop_limit = address.hop_limit,
                                                            .service_level = address.service_level,
                                                            .pd = pd.id()}));
+  taken.keep();
+  return handle;
 }
 
 AddressHandle::AddressHandle(Device& device, ProtectionDomain& pd, const DatagramAddress& address)

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/no_cancellation.h"
+#include "base/undo.h"
 #include "local/maps.h"
 #include "local/revocation.h"
 #include "proto/work.h"
@@ -132,14 +133,16 @@ Result<std::unique_ptr<MemoryRegion>> MemoryRegion::register_null(Device& device
 Result<std::unique_ptr<MemoryRegion>> MemoryRegion::publish(Device& device, ProtectionDomain& pd, Backing backing,
                                                             local::RegionFields fields) {
   if (!device.mrs.take(device.attributes().max_mr)) return Status{ENOMEM};
+  Undo taken([&] { device.mrs.give_back(); });
   const Result<MemoryKey> key = device.adapter().publish_region(fields);
-  if (!key.ok()) {
-    device.mrs.give_back();
-    return key.status();
-  }
+  if (!key.ok()) return key.status();
+  Undo published([&] { device.adapter().withdraw_region(key.value()); });
   fields.key = key.value();
+  std::unique_ptr<MemoryRegion> region(new MemoryRegion(device, pd, std::move(backing), fields));
+  taken.keep();
+  published.keep();
   trace("registered", fields);
-  return std::unique_ptr<MemoryRegion>(new MemoryRegion(device, pd, std::move(backing), fields));
+  return region;
 }
 
 MemoryRegion::MemoryRegion(Device& device, ProtectionDomain& pd, Backing backing, const local::RegionFields& fields)

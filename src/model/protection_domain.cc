@@ -2,18 +2,23 @@
 
 #include <cerrno>
 
+#include "base/undo.h"
 #include "model/device.h"
 
 namespace verbatim::model {
 
 Result<std::unique_ptr<ProtectionDomain>> ProtectionDomain::create(Device& device) {
   if (!device.pds.take(device.attributes().max_pd)) return Status{ENOMEM};
-  return std::unique_ptr<ProtectionDomain>(new ProtectionDomain(device, device.next_pd_id(), nullptr));
+  Undo taken([&] { device.pds.give_back(); });
+  std::unique_ptr<ProtectionDomain> domain(new ProtectionDomain(device, device.next_pd_id(), nullptr));
+  taken.keep();
+  return domain;
 }
 
 std::unique_ptr<ProtectionDomain> ProtectionDomain::over(ProtectionDomain& real) {
+  std::unique_ptr<ProtectionDomain> domain(new ProtectionDomain(real.device_, real.id_, &real));
   real.add_user();
-  return std::unique_ptr<ProtectionDomain>(new ProtectionDomain(real.device_, real.id_, &real));
+  return domain;
 }
 
 ProtectionDomain::~ProtectionDomain() {

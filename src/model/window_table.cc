@@ -1,6 +1,7 @@
 #include "model/window_table.h"
 
 #include "base/log.h"
+#include "base/undo.h"
 
 namespace verbatim::model {
 namespace {
@@ -42,8 +43,10 @@ WindowTable::WindowTable(local::Adapter& adapter, local::PeerTable& peers, const
 Result<MemoryKey> WindowTable::allocate(PdId pd, WindowType type) {
   const Result<MemoryKey> key = adapter_.publish_region({.pd = pd, .kind = local::RegionKind::window});
   if (!key.ok()) return key;
+  Undo published([&] { adapter_.withdraw_region(key.value()); });
   std::lock_guard lock(mutex_);
   windows_[name_of(key.value())] = {.pd = pd, .type = type, .key = key.value()};
+  published.keep();
   return key;
 }
 

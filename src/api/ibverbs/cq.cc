@@ -44,7 +44,6 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
   if (!queue.ok()) return fail(queue.error());
   object->impl = queue.take();
   object->domain = domain_of(*init);
-  if (object->domain) object->domain->impl->add_user();
   ibv_cq_ex& base = object->base;
   base.context = context;
   base.channel = init->channel;
@@ -53,11 +52,13 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
   pthread_mutex_init(&base.mutex, nullptr);
   pthread_cond_init(&base.cond, nullptr);
   fill_polling_functions(base, (flags_of(*init) & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0);
-  if (base.channel) {
+  CqObject* const added = owner.cqs.add(std::move(object));
+  if (added->domain) added->domain->impl->add_user();
+  if (init->channel) {
     const HeldMutex held(context->mutex);
-    ++base.channel->refcnt;
+    ++init->channel->refcnt;
   }
-  return &owner.cqs.add(std::move(object))->base;
+  return &added->base;
 }
 
 int resize(ibv_cq* cq, int entries) {

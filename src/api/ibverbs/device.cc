@@ -11,6 +11,7 @@
 #include "api/ibverbs/convert_attributes.h"
 #include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
+#include "api/ibverbs/out_of_memory.h"
 #include "api/ibverbs/port.h"
 #include "base/no_cancellation.h"
 #include "runtime/configuration.h"
@@ -103,27 +104,15 @@ void fill_context(ContextObject& object, ibv_device* device) {
   fill_parent_domain_slots(base);
 }
 
-}  // namespace
-
-VERBATIM_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
-  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
-  if (list == nullptr) return fail(ENOMEM);
-  list[0] = the_device();
-  if (num_devices != nullptr) *num_devices = 1;
+ibv_device** list_devices() {
+  ibv_device* const device = the_device();
+  auto** const list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  if (!list) return fail(ENOMEM);
+  list[0] = device;
   return list;
 }
 
-VERBATIM_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
-
-VERBATIM_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
-
-VERBATIM_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return htobe64(attributes().node_guid); }
-
-// The kernel numbers devices of its own only.
-VERBATIM_EXPORT int ibv_get_device_index(ibv_device*) { return -1; }
-
-VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
-  const NoCancellation guard;
+ibv_context* open_device(ibv_device* device) {
   const Result<runtime::Process*> process = runtime::Process::get();
   if (!process.ok()) return fail(process.error());
   Result<EventCounter> counter = EventCounter::create();
@@ -143,6 +132,28 @@ VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
   if (const int error = pthread_mutex_init(&object->base.context.mutex, nullptr); error != 0) return fail(error);
   implementation.add(object->events);
   return &object.release()->base.context;
+}
+
+}  // namespace
+
+VERBATIM_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
+  ibv_device** const list = or_no_memory<list_devices>();
+  if (list && num_devices) *num_devices = 1;
+  return list;
+}
+
+VERBATIM_EXPORT void ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+VERBATIM_EXPORT const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+VERBATIM_EXPORT __be64 ibv_get_device_guid(ibv_device*) { return htobe64(attributes().node_guid); }
+
+// The kernel numbers devices of its own only.
+VERBATIM_EXPORT int ibv_get_device_index(ibv_device*) { return -1; }
+
+VERBATIM_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  const NoCancellation guard;
+  return or_no_memory<open_device>(device);
 }
 
 // Also frees what was made in the context and is still there, as the kernel would.

@@ -54,6 +54,10 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* 
       .error;
 }
 
+int reregister(MrObject* object, const model::MemoryRegion::Change& change) {
+  return object->impl->reregister(change).error;
+}
+
 int rereg_error(ibv_rereg_mr_err_code code, int error) {
   errno = error;
   return code;
@@ -105,8 +109,8 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length, i
   else if (access != 0)
     return rereg_error(IBV_REREG_MR_ERR_INPUT, EINVAL);
   if (flags == 0) return rereg_error(IBV_REREG_MR_ERR_CMD, EINVAL);
-  if (const Status status = object_of(mr).impl->reregister(change); !status.ok())
-    return rereg_error(IBV_REREG_MR_ERR_CMD, status.error);
+  if (const int error = or_no_memory<reregister>(&object_of(mr), change); error != 0)
+    return rereg_error(IBV_REREG_MR_ERR_CMD, error);
   if (change.pd) mr->pd = pd;
   if (change.range) {
     mr->addr = addr;

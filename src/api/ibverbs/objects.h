@@ -124,9 +124,8 @@ class LiveObjects {
  public:
   Object* add(std::unique_ptr<Object> object) {
     std::lock_guard lock(mutex_);
-    Object* const raw = object.release();
-    live_.insert(raw);
-    return raw;
+    live_.insert(object.get());
+    return object.release();
   }
   std::unique_ptr<Object> take(Object* object) {
     std::lock_guard lock(mutex_);

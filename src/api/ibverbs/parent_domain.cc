@@ -30,11 +30,10 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
   auto object = std::make_unique<PdObject>();
   object->impl = model::ProtectionDomain::over(*object_of(attr->pd).impl);
   object->base = {.context = context, .handle = attr->pd->handle};
-  if (attr->td != nullptr) {
-    object->thread_domain = &object_of(attr->td);
-    object->thread_domain->users.fetch_add(1, std::memory_order_relaxed);
-  }
-  return &object_of(context).parent_domains.add(std::move(object))->base;
+  if (attr->td != nullptr) object->thread_domain = &object_of(attr->td);
+  PdObject* const added = object_of(context).parent_domains.add(std::move(object));
+  if (added->thread_domain) added->thread_domain->users.fetch_add(1, std::memory_order_relaxed);
+  return &added->base;
 }
 
 }  // namespace

@@ -107,6 +107,13 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) {
   return &owner.qps.add(std::move(object))->base();
 }
 
+int modify(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  if (const Status status = object_of(qp).impl->modify(from_c(*attr), static_cast<uint32_t>(mask)); !status.ok())
+    return status.error;
+  if (mask & IBV_QP_STATE) qp->state = attr->qp_state;
+  return 0;
+}
+
 }  // namespace
 
 void verbatim::api::fill_queue_pair_slots(verbs_context& context) {
@@ -131,13 +138,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
   return qp;
 }
 
-int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) {
-  model::QueuePair& impl = *object_of(qp).impl;
-  if (const Status status = impl.modify(from_c(*attr), static_cast<uint32_t>(attr_mask)); !status.ok())
-    return status.error;
-  if (attr_mask & IBV_QP_STATE) qp->state = attr->qp_state;
-  return 0;
-}
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask) { return or_no_memory<modify>(qp, attr, attr_mask); }
 
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, [[maybe_unused]] int attr_mask, ibv_qp_init_attr* init) {
   model::QueuePair& impl = *object_of(qp).impl;

@@ -1,0 +1,228 @@
+// Each allocation of each call fails once: the call says ENOMEM, nothing is left behind that would keep what it used
+// busy, and the same call succeeds the next time.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include "conformance/support/first_meeting.h"
+#include "support/failing_allocation.h"
+
+namespace verbatim::conformance {
+namespace {
+
+using testing_support::FailingAllocation;
+
+// `attempt` returns an errno. When none of its allocations is left to fail, it must succeed.
+template <class Attempt>
+void fail_each_allocation(Attempt&& attempt) {
+  for (unsigned others = 0; others < 1000; ++others) {
+    SCOPED_TRACE("allocations before the one that fails: " + std::to_string(others));
+    int error = 0;
+    bool failed = false;
+    {
+      const FailingAllocation failing(others);
+      error = attempt();
+      failed = failing.has_come();
+    }
+    // Some can be done without.
+    if (failed && error == 0) continue;
+    ASSERT_EQ(error, failed ? ENOMEM : 0) << strerror(error);
+    if (!failed) {
+      EXPECT_GT(others, 0u) << "nothing was allocated";
+      return;
+    }
+  }
+  FAIL() << "no end of allocations";
+}
+
+// `create` returns an object of ours, or NULL with errno.
+template <class Create>
+void fail_each_allocation_of(Create&& create) {
+  decltype(create()) made{};
+  fail_each_allocation([&] {
+    errno = 0;
+    made = create();
+    return made ? 0 : errno;
+  });
+  EXPECT_TRUE(made);
+  // What is freed needs no memory for that.
+  const FailingAllocation failing(0);
+  made = {};
+  EXPECT_FALSE(failing.has_come());
+}
+
+using TdHandle = std::unique_ptr<ibv_td, decltype([](ibv_td* td) { EXPECT_EQ(ibv_dealloc_td(td), 0); })>;
+
+class AllocationFailure : public testing::Test {
+ protected:
+  const Side side_;
+  const Memory memory_{MemoryKind::anonymous, 8192};
+};
+
+TEST(FirstAllocationFailure, InOpeningTheDeviceOfAProcess) {
+  // In a process whose library is still untouched.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ibv_device** devices = nullptr;
+    fail_each_allocation_of([&] { return devices = ibv_get_device_list(nullptr); });
+    fail_each_allocation_of([&] { return ContextHandle(ibv_open_device(devices[0])); });
+    ibv_free_device_list(devices);
+    _exit(testing::Test::HasFailure());
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(AllocationFailure, InOpeningAnotherContext) {
+  fail_each_allocation_of([&] { return ContextHandle(ibv_open_device(side_.context()->device)); });
+}
+
+TEST_F(AllocationFailure, InDomains) {
+  fail_each_allocation_of([&] { return PdHandle(ibv_alloc_pd(side_.context())); });
+  const PdHandle of_its_own(ibv_alloc_pd(side_.context()));
+  TdHandle thread_domain;
+  fail_each_allocation([&] {
+    ibv_td_init_attr attr{};
+    thread_domain.reset(ibv_alloc_td(side_.context(), &attr));
+    return thread_domain ? 0 : errno;
+  });
+  fail_each_allocation_of([&] {
+    ibv_parent_domain_init_attr attr{.pd = of_its_own.get(), .td = thread_domain.get()};
+    return PdHandle(ibv_alloc_parent_domain(side_.context(), &attr));
+  });
+  fail_each_allocation_of([&] {
+    ibv_xrcd_init_attr init{
+        .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+    return XrcDomainHandle(ibv_open_xrcd(side_.context(), &init));
+  });
+}
+
+TEST_F(AllocationFailure, InRegions) {
+  const Memory file(MemoryKind::file, 8192);
+  for (const Memory* memory : {&memory_, &file}) {
+    const auto start = reinterpret_cast<uint64_t>(memory->data());
+    MrHandle region;
+    fail_each_allocation([&] {
+      region.reset(ibv_reg_mr(side_.pd(), memory->data(), 4096, kEveryAccess));
+      return region ? 0 : errno;
+    });
+    fail_each_allocation([&] {
+      return ibv_rereg_mr(region.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory->data() + 4096, 4096, 0) == 0
+                 ? 0
+                 : errno;
+    });
+    EXPECT_EQ(region->addr, memory->data() + 4096);
+    fail_each_allocation_of(
+        [&] { return MrHandle(ibv_reg_mr_iova2(side_.pd(), memory->data(), 4096, start + 64, kEveryAccess)); });
+  }
+  fail_each_allocation_of([&] { return MrHandle(ibv_alloc_null_mr(side_.pd())); });
+}
+
+TEST_F(AllocationFailure, InWindows) {
+  for (const ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2})
+    fail_each_allocation_of([&] { return MwHandle(ibv_alloc_mw(side_.pd(), type)); });
+}
+
+TEST_F(AllocationFailure, InQueues) {
+  const std::unique_ptr<ibv_comp_channel, Release<ibv_destroy_comp_channel>> channel(
+      ibv_create_comp_channel(side_.context()));
+  fail_each_allocation_of([&] {
+    return std::unique_ptr<ibv_comp_channel, Release<ibv_destroy_comp_channel>>(
+        ibv_create_comp_channel(side_.context()));
+  });
+  CqHandle cq;
+  fail_each_allocation([&] {
+    cq.reset(ibv_create_cq(side_.context(), 10, nullptr, channel.get(), 0));
+    return cq ? 0 : errno;
+  });
+  fail_each_allocation([&] { return ibv_resize_cq(cq.get(), 1000); });
+  const PdHandle of_its_own(ibv_alloc_pd(side_.context()));
+  ibv_parent_domain_init_attr over{.pd = of_its_own.get()};
+  const PdHandle parent(ibv_alloc_parent_domain(side_.context(), &over));
+  fail_each_allocation_of([&] {
+    ibv_cq_init_attr_ex init{.cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = parent.get()};
+    return CqHandle(ibv_cq_ex_to_cq(ibv_create_cq_ex(side_.context(), &init)));
+  });
+  fail_each_allocation_of([&] {
+    ibv_srq_init_attr init{.srq_context = nullptr, .attr = {.max_wr = 16, .max_sge = 4}};
+    return SrqHandle(ibv_create_srq(side_.pd(), &init));
+  });
+  const XrcDomainHandle domain = side_.open_xrc_domain();
+  fail_each_allocation_of([&] {
+    ibv_srq_init_attr_ex init{
+        .attr = {.max_wr = 16, .max_sge = 4},
+        .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+        .srq_type = IBV_SRQT_XRC,
+        .pd = side_.pd(),
+        .xrcd = domain.get(),
+        .cq = side_.cq()};
+    return SrqHandle(ibv_create_srq_ex(side_.context(), &init));
+  });
+}
+
+TEST_F(AllocationFailure, InQueuePairs) {
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
+    fail_each_allocation_of([&] {
+      ibv_qp_init_attr init{
+          .send_cq = side_.cq(), .recv_cq = side_.cq(), .cap = kOrdinaryCapabilities, .qp_type = type};
+      return QpHandle(ibv_create_qp(side_.pd(), &init));
+    });
+  }
+  fail_each_allocation_of([&] {
+    ibv_qp_init_attr_ex init{.send_cq = side_.cq(), .recv_cq = side_.cq(), .cap = kOrdinaryCapabilities};
+    init.qp_type = IBV_QPT_RC;
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    init.pd = side_.pd();
+    init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+    return QpHandle(ibv_create_qp_ex(side_.context(), &init));
+  });
+  const XrcDomainHandle domain = side_.open_xrc_domain();
+  QpHandle receiver;
+  fail_each_allocation([&] {
+    ibv_qp_init_attr_ex init{.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+    init.xrcd = domain.get();
+    receiver.reset(ibv_create_qp_ex(side_.context(), &init));
+    return receiver ? 0 : errno;
+  });
+  fail_each_allocation_of([&] {
+    ibv_qp_open_attr open{.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+                          .qp_num = receiver->qp_num,
+                          .xrcd = domain.get(),
+                          .qp_type = IBV_QPT_XRC_RECV};
+    return QpHandle(ibv_open_qp(side_.context(), &open));
+  });
+}
+
+TEST_F(AllocationFailure, InAddressHandles) {
+  fail_each_allocation_of([&] {
+    ibv_ah_attr address{.grh = {.dgid = side_.gid(), .hop_limit = 64}, .is_global = 1, .port_num = kPort};
+    return AhHandle(ibv_create_ah(side_.pd(), &address));
+  });
+}
+
+TEST_F(AllocationFailure, InGroups) {
+  const QpHandle qp = side_.create_queue_pair(kOrdinaryCapabilities, false, IBV_QPT_UD);
+  ibv_gid group{};
+  ASSERT_EQ(inet_pton(AF_INET6, "ff0e::1:2", &group), 1);
+  fail_each_allocation([&] { return ibv_attach_mcast(qp.get(), &group, 0); });
+  EXPECT_EQ(ibv_detach_mcast(qp.get(), &group, 0), 0);
+}
+
+// From the first request for an introduction to the last completion.
+class AllocationFailureInMeeting : public testing::TestWithParam<Setting> {};
+INSTANTIATE_TEST_SUITE_P(Each, AllocationFailureInMeeting, direct_processes(), setting_name);
+
+TEST_P(AllocationFailureInMeeting, OfQueuePairsThatConnectAndTransfer) {
+  const FirstMeeting meeting(GetParam());
+  ibv_qp* const qp = meeting.qp.get();
+  EXPECT_EQ(to_init(qp), 0);
+  fail_each_allocation([&] { return to_rtr(qp, meeting.far); });
+  ASSERT_EQ(to_rts(qp), 0);
+  ASSERT_EQ(meeting.peer->connect(0, meeting.side.address_of(qp)), 0);
+  meeting.expect_a_write_to_arrive();
+}
+
+}  // namespace
+}  // namespace verbatim::conformance
