@@ -60,6 +60,13 @@ TEST(Cancellation, DoesNotEndTheEndOfWhatWasMade) {
   MrHandle region(ibv_reg_mr(pd.get(), memory.data(), memory.size(), 0));
   ibv_comp_channel* const channel = ibv_create_comp_channel(context.get());
   ASSERT_TRUE(region && channel);
+  CqHandle cq(ibv_create_cq(context.get(), 4, nullptr, nullptr, 0));
+  ibv_qp_init_attr init{.send_cq = cq.get(), .recv_cq = cq.get(), .cap = kOrdinaryCapabilities};
+  init.qp_type = IBV_QPT_RC;
+  QpHandle qp(ibv_create_qp(pd.get(), &init));
+  ASSERT_TRUE(qp);
+  EXPECT_TRUE(is_not_cancelled_in([&] { qp.reset(); }));
+  EXPECT_TRUE(is_not_cancelled_in([&] { cq.reset(); }));
   EXPECT_TRUE(is_not_cancelled_in([&] { region.reset(); }));
   EXPECT_TRUE(is_not_cancelled_in([&] { EXPECT_EQ(ibv_destroy_comp_channel(channel), 0); }));
   EXPECT_TRUE(is_not_cancelled_in([&] { pd.reset(); }));

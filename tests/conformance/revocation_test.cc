@@ -71,7 +71,8 @@ class Revocation : public WrittenMemory, public testing::WithParamInterface<Para
   MrHandle region_;
 };
 INSTANTIATE_TEST_SUITE_P(Each, Revocation,
-                         testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous),
+                         testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous,
+                                                          Setting::other_process_unreachable),
                                           testing::Values(MemoryKind::anonymous, MemoryKind::file),
                                           testing::Values(Taking::deregister, Taking::reregister, Taking::destroy,
                                                           Taking::to_error, Taking::to_reset, Taking::narrow)),

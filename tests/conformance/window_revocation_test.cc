@@ -97,7 +97,8 @@ class WindowRevocation : public WrittenMemory, public testing::WithParamInterfac
   std::vector<MwHandle> windows_;
 };
 INSTANTIATE_TEST_SUITE_P(Each, WindowRevocation,
-                         testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous),
+                         testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous,
+                                                          Setting::other_process_unreachable),
                                           testing::Values(MemoryKind::anonymous, MemoryKind::file),
                                           testing::Values(Taking::deallocate_type_1, Taking::deallocate_type_2,
                                                           Taking::rebind, Taking::invalidate,

@@ -67,8 +67,9 @@ void WrittenMemory::end_writing() {
 }
 
 std::string writing_name(Setting writers, MemoryKind memory) {
-  return std::string(is_other_process(writers) ? "WritersElsewhere" : "WritersHere") +
-         (memory == MemoryKind::file ? "File" : "Anonymous");
+  std::string where = is_other_process(writers) ? "WritersElsewhere" : "WritersHere";
+  if (writers == Setting::other_process_unreachable) where += "Asking";
+  return where + (memory == MemoryKind::file ? "File" : "Anonymous");
 }
 
 }  // namespace verbatim::conformance

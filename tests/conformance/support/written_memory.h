@@ -41,7 +41,7 @@ class WrittenMemory : public testing::Test {
   std::mt19937 random_{42};
 };
 
-// "WritersElsewhereFile": where they are and what they write into.
+// "WritersElsewhereFile": where they are and what they write into. "Asking": what they cannot map, its owner writes.
 std::string writing_name(Setting writers, MemoryKind memory);
 
 }  // namespace verbatim::conformance
