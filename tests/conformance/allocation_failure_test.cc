@@ -118,6 +118,10 @@ TEST_F(AllocationFailure, InRegions) {
         [&] { return MrHandle(ibv_reg_mr_iova2(side_.pd(), memory->data(), 4096, start + 64, kEveryAccess)); });
   }
   fail_each_allocation_of([&] { return MrHandle(ibv_alloc_null_mr(side_.pd())); });
+  const MrHandle on_demand = side_.register_memory(memory_, kEveryAccess | IBV_ACCESS_ON_DEMAND);
+  ibv_sge range{memory_.address(), 4096, on_demand->lkey};
+  fail_each_allocation(
+      [&] { return ibv_advise_mr(side_.pd(), IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &range, 1); });
 }
 
 TEST_F(AllocationFailure, InWindows) {

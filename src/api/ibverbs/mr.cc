@@ -67,7 +67,7 @@ int rereg_error(ibv_rereg_mr_err_code code, int error) {
 
 void verbatim::api::fill_memory_slots(verbs_context& context) {
   context.alloc_null_mr = or_no_memory<alloc_null_mr>;
-  context.advise_mr = advise_mr;
+  context.advise_mr = or_no_memory<advise_mr>;
 }
 
 extern "C" {
