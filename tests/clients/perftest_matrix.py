@@ -110,6 +110,8 @@ def options(interface):
         Option(("--use-srq", "-q"), ("--use-srq", "-q", "16"), outruns=True),
         inline._replace(flags=("-I", "-l"), arguments=inline.arguments + whole_lists),
         Option(("-q", "-l"), ("-q", "16", *whole_lists)),
+        Option(("-b", "-l"), ("-b", *whole_lists), directions=2),
+        Option(("-b", "--use-srq"), ("-b", "--use-srq"), directions=2),
     ]
 
 
@@ -119,4 +121,5 @@ SLEEPING_OPTIONS = [
     Option(("-e", "-q"), ("-e", "-q", "16")),
     Option(("-e", "-b"), ("-e", "-b"), directions=2),
     Option(("-e", "--use-srq"), ("-e", "--use-srq")),
+    Option(("-e", "-l"), ("-e", "-l", "16", "-n", "1600")),
 ]
