@@ -171,6 +171,8 @@ int Responder::detach(uint32_t index, const ibv_gid& group) {
   return ask({.act = Act::detach, .queue_pair = index, .group = group}).error;
 }
 
+pid_t Responder::fork_child() { return static_cast<pid_t>(ask({.act = Act::fork_child}).value); }
+
 std::optional<Event> Responder::next_event(std::chrono::milliseconds patience) {
   const Reply reply = ask({.act = Act::next_event, .patience = patience});
   return reply.found ? std::optional(reply.event) : std::nullopt;

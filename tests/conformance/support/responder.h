@@ -68,6 +68,7 @@ struct Command {
     detach,
     begin_writing,
     end_writing,
+    fork_child,
     stop,
   };
   Act act{};
@@ -192,6 +193,9 @@ class Responder {
   // The errno of entering and of leaving a multicast group.
   int attach(uint32_t index, const ibv_gid& group);
   int detach(uint32_t index, const ibv_gid& group);
+  // A child that does nothing, and lives on when the responder is killed; only of another process. Its pid: the caller
+  // ends it.
+  pid_t fork_child();
   // Acknowledged.
   std::optional<Event> next_event(std::chrono::milliseconds patience = kSoon);
 

@@ -1,6 +1,7 @@
 #include "conformance/support/responder_state.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +15,18 @@
 namespace verbatim::conformance {
 
 using Act = Command::Act;
+
+namespace {
+
+// Outlives its parent, but not for long.
+pid_t fork_idle_child() {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  alarm(120);
+  for (;;) pause();
+}
+
+}  // namespace
 
 Reply ResponderState::execute(const Command& command) {
   ibv_qp* const qp = command.queue_pair < queue_pairs_.size() ? queue_pairs_[command.queue_pair].get() : nullptr;
@@ -78,6 +91,8 @@ Reply ResponderState::execute(const Command& command) {
     case Act::end_writing:
       end_writing();
       break;
+    case Act::fork_child:
+      return {.value = static_cast<uint64_t>(fork_idle_child())};
     case Act::stop:
       break;
   }
