@@ -139,7 +139,7 @@ ibv_qp_attr rtr_attributes(const Wiring& wiring, const Address& peer) {
   attributes.dest_qp_num = peer.qpn;
   attributes.rq_psn = wiring.psn;
   attributes.max_dest_rd_atomic = wiring.max_dest_rd_atomic;
-  attributes.min_rnr_timer = 12;
+  attributes.min_rnr_timer = wiring.min_rnr_timer;
   attributes.ah_attr.is_global = 1;
   attributes.ah_attr.grh.dgid = peer.gid;
   attributes.ah_attr.grh.hop_limit = 64;
@@ -152,7 +152,7 @@ ibv_qp_attr rts_attributes(const Wiring& wiring) {
   attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = wiring.timeout;
   attributes.retry_cnt = wiring.retry_cnt;
-  attributes.rnr_retry = 7;
+  attributes.rnr_retry = wiring.rnr_retry;
   attributes.sq_psn = wiring.psn;
   attributes.max_rd_atomic = wiring.max_rd_atomic;
   return attributes;

@@ -57,6 +57,8 @@ struct Wiring {
   uint8_t max_dest_rd_atomic = 16;
   uint8_t timeout = 18;
   uint8_t retry_cnt = 7;
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 12;  // 640 us (IBTA volume 1, table 45)
   uint32_t qkey = 0x11223344;
 
   // IBTA 9.7.6.1.3: how long a requester waits at least for a responder that does not answer.
