@@ -374,6 +374,7 @@ std::optional<local::ReplyFields> QueuePair::serve(const local::Request& request
   enter_error();
   if (fatality == Fatality::access_error) core_.raise(AsyncEventType::queue_pair_access_error);
   if (fatality == Fatality::request_error) core_.raise(AsyncEventType::queue_pair_request_error);
+  if (fatality == Fatality::operation_error) core_.raise(AsyncEventType::queue_pair_fatal);
   return reply;
 }
 

@@ -544,7 +544,7 @@ Responder::Reply Responder::serve_operation(const Request& request, Fatality& fa
     return refuse_request(verdict.status, verdict.reason, Fatality::access_error);
   auto* const address = reinterpret_cast<uint8_t*>(region.address + (work.remote_address - region.iova));
   const ReplyFields reply = is_word ? change_word(request, work, address) : move(request, work, address);
-  if (reply.kind == ReplyKind::refused && core_.is_reliable()) fatality = Fatality::quiet;
+  if (reply.kind == ReplyKind::refused && core_.is_reliable()) fatality = Fatality::operation_error;
   return reply;
 }
 

@@ -21,6 +21,7 @@ enum class Fatality {
   quiet,         // to ERR, which a completion has said
   access_error,  // to ERR, with that event
   request_error,
+  operation_error,  // to ERR, with the event of an error of its own that no completion can say
 };
 
 class Responder {

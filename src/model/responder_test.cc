@@ -23,9 +23,9 @@ struct ResponderTest : testing::Test, MessageEnds {
   explicit ResponderTest(QueuePairType type = QueuePairType::rc, bool shares = false) : MessageEnds(type, shares) {}
   // Where nothing can be written any more, though it was registered.
   struct Vanishing {
-    explicit Vanishing(End& end)
+    explicit Vanishing(End& end, uint32_t access = kEverything)
         : bytes(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)),
-          region(end.side.register_memory(bytes, kBytes, kEverything)) {}
+          region(end.side.register_memory(bytes, kBytes, access)) {}
     void vanish() { mprotect(bytes, kBytes, PROT_NONE); }
     ~Vanishing() { munmap(bytes, kBytes); }
     Sge sge(uint32_t length) const { return {reinterpret_cast<uint64_t>(bytes), length, region->key()}; }
@@ -270,6 +270,21 @@ TEST_F(ResponderToAtomics, AreRefusedAsTheTableSays) {
   SendWork outside = fetch_add(1, 1);
   outside.remote_address += b.memory.size();
   EXPECT_EQ(refused(b_attributes(), outside), std::pair(remote_access_error, Reason::remote_range));
+}
+
+// As where the requester finds it out itself (NoticeKind::operation_error): no receive tells of it.
+TEST_F(ResponderToAtomics, OnMemoryThatVanishedAreAnErrorOfTheOwnersThatAnEventTells) {
+  Vanishing memory(b, kEverything | access::kRemoteAtomic);
+  memory.vanish();
+  bring_both();
+  SendWork work = fetch_add(1, 1);
+  work.rkey = memory.region->key();
+  work.remote_address = reinterpret_cast<uint64_t>(memory.bytes);
+  ASSERT_TRUE(a.post(work).ok());
+  settle();
+  EXPECT_THAT(outcomes(at_a), ElementsAre(Outcome{1, remote_operation_error}));
+  EXPECT_EQ(b.qp->state(), QueuePairState::err);
+  EXPECT_THAT(events_of(b), ElementsAre(queue_pair_fatal));
 }
 
 // ---- UC ----
