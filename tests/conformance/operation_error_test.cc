@@ -169,6 +169,17 @@ TEST_P(OperationError, AtAnAddressThatIsNoMultipleOfEight) {
   expect_done(unaligned);
 }
 
+// The address is what peers say, and need not be where the memory is.
+TEST_P(OperationError, AtAnAlignedAddressOfMemoryThatIsNot) {
+  constexpr uint64_t kAddress = 0x10'0004;
+  remote_ = far_->register_memory_at(kLength, kAddress, kAccess);
+  remote_.address = kAddress;
+  if (operation().is_atomic()) return expect_refused(request(0, 4), IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL);
+  connect();
+  post_receives();
+  expect_done(request(1, 4));
+}
+
 TEST_P(OperationError, LastWordOfTheRegionIsNone) {
   connect();
   post_receives();

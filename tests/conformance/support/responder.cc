@@ -27,8 +27,8 @@ RemoteMemory Responder::register_memory(uint64_t length, unsigned access, bool o
   return register_as({.access = access, .other_pd = other_pd, .length = length});
 }
 
-RemoteMemory Responder::register_memory_at(uint64_t length, uint64_t iova) {
-  return register_as({.access = kEveryAccess, .iova = iova, .length = length});
+RemoteMemory Responder::register_memory_at(uint64_t length, uint64_t iova, unsigned access) {
+  return register_as({.access = access, .iova = iova, .length = length});
 }
 
 RemoteMemory Responder::register_read_only_memory(uint64_t length, uint64_t seed) {

@@ -142,7 +142,7 @@ class Responder {
 
   // Its one memory region. Bytes are at an offset from its start, where fill() puts those of the pattern's position.
   RemoteMemory register_memory(uint64_t length, unsigned access = kEveryAccess, bool other_pd = false);
-  RemoteMemory register_memory_at(uint64_t length, uint64_t iova);
+  RemoteMemory register_memory_at(uint64_t length, uint64_t iova, unsigned access = kEveryAccess);
   // Filled, write-protected, and registered for reading.
   RemoteMemory register_read_only_memory(uint64_t length, uint64_t seed);
   void deregister_memory();
