@@ -192,6 +192,29 @@ TEST_F(RequesterWithoutReceive, EachRetryWaitsAsLongAsTheReceiverAsks) {
   EXPECT_EQ(a.qp->state(), QueuePairState::err);
 }
 
+// IBTA volume 1, table 45, in units of 10 us.
+TEST_F(RequesterWithoutReceive, EachTimerThatAReceiverMayAskForIsThatOfTheTable) {
+  constexpr int64_t kTimers[32] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                   48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                   2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  for (uint8_t timer = 0; timer < std::size(kTimers); ++timer)
+    for (const uint8_t retries : {1, 6}) {
+      SCOPED_TRACE(std::to_string(timer) + ", " + std::to_string(retries) + " retries");
+      remake(a, QueuePairType::rc);
+      remake(b, QueuePairType::rc);
+      QueuePairAttributes theirs = b_attributes(), ours = a_attributes();
+      theirs.min_rnr_timer = timer;
+      ours.rnr_retry = retries;
+      bring(*b.qp, theirs);
+      bring(*a.qp, ours);
+      ASSERT_TRUE(a.post(send(1)).ok());
+      pass(Duration::nanoseconds(kTimers[timer] * 10'000 * retries - 1));
+      EXPECT_THAT(poll_a(), IsEmpty());
+      pass(kTick);
+      EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{1, receiver_not_ready_exceeded}));
+    }
+}
+
 TEST_F(RequesterWithoutReceive, SevenIsForEver) {
   begin(7);
   ASSERT_TRUE(a.post(send(1)).ok());
