@@ -89,7 +89,13 @@ void PairTest::reconnect_near(const Wiring& wiring) {
 }
 
 Request PairTest::request(uint64_t id, uint64_t offset, uint32_t length, unsigned flags) const {
-  return {id, opcode_, {local(offset, length)}, remote_.address + offset, remote_.rkey, flags};
+  return {.id = id,
+          .opcode = opcode_,
+          .sges = {local(offset, length)},
+          .remote_address = remote_.address + offset,
+          .rkey = remote_.rkey,
+          .flags = flags,
+          .shared_queue = far_address_.shared_queue};
 }
 
 Outcome PairTest::next() const {
@@ -119,6 +125,19 @@ void PairTest::expect_responder_broken(ibv_event_type event, uint32_t receives) 
   }
   EXPECT_FALSE(far_->poll(std::chrono::milliseconds(0)));
   EXPECT_FALSE(far_->next_event(std::chrono::milliseconds(0))) << "one error, one event";
+}
+
+std::string_view transport_name(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_UC:
+      return "Uc";
+    case IBV_QPT_UD:
+      return "Ud";
+    case IBV_QPT_XRC_SEND:
+      return "Xrc";
+    default:
+      return "Rc";
+  }
 }
 
 std::string setting_name(const testing::TestParamInfo<Setting>& info) { return name(info.param); }

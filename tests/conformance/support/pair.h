@@ -65,7 +65,7 @@ class PairTest : public testing::Test {
   void reconnect_near(const Wiring& wiring = {});
 
   ibv_sge local(uint64_t offset, uint32_t length) const { return {memory_->address(offset), length, region_->lkey}; }
-  // The operation under test between the same offsets of both memories.
+  // The operation under test between the same offsets of both memories. Over XRC it names the responder's queue.
   Request request(uint64_t id, uint64_t offset, uint32_t length, unsigned flags = IBV_SEND_SIGNALED) const;
   Posted post(const std::vector<Request>& requests) const { return conformance::post(qp_.get(), requests); }
   Posted post(const Request& request) const { return conformance::post(qp_.get(), {request}); }
@@ -125,6 +125,7 @@ inline auto direct_processes() {
 inline auto every_way() {
   return testing::Combine(every_setting(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ));
 }
+std::string_view transport_name(ibv_qp_type type);
 std::string setting_name(const testing::TestParamInfo<Setting>& info);
 std::string way_name(const testing::TestParamInfo<std::tuple<Setting, ibv_wr_opcode>>& info);
 
