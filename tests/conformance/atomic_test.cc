@@ -13,14 +13,35 @@ constexpr uint64_t kHere = 1024;
 constexpr uint64_t kThere = 2048;
 constexpr unsigned kAtomicAccess = kEveryAccess | IBV_ACCESS_REMOTE_ATOMIC;
 
-class Atomic : public PairTest, public testing::WithParamInterface<Setting> {
+using Parameters = std::tuple<Setting, ibv_qp_type>;
+
+// IBTA volume 1, 9.2: the services that have atomics.
+auto every_parameter() { return testing::Combine(every_setting(), testing::Values(IBV_QPT_RC, IBV_QPT_XRC_SEND)); }
+
+std::string parameters_name(const testing::TestParamInfo<Parameters>& info) {
+  return name(std::get<0>(info.param)) + std::string(transport_name(std::get<1>(info.param)));
+}
+
+class Atomic : public PairTest, public testing::WithParamInterface<Parameters> {
  protected:
   Atomic() {
-    set_up(GetParam(), IBV_WR_ATOMIC_FETCH_AND_ADD);
+    set_up(std::get<0>(GetParam()), IBV_WR_ATOMIC_FETCH_AND_ADD, kLength, std::get<1>(GetParam()));
     remote_ = far_->register_memory(kLength, kAtomicAccess);
     connect({.access = kAtomicAccess});
     far_->fill(0, kLength, kFarSeed);
     fill(memory_->bytes(0, kLength), kNearSeed);
+  }
+
+  Request atomic(uint64_t id, ibv_wr_opcode opcode, std::vector<ibv_sge> sges, uint64_t compare_add,
+                 uint64_t swap = 0) {
+    return {.id = id,
+            .opcode = opcode,
+            .sges = std::move(sges),
+            .remote_address = remote_.address + kThere,
+            .rkey = remote_.rkey,
+            .compare_add = compare_add,
+            .swap = swap,
+            .shared_queue = far_address_.shared_queue};
   }
 
   // In the order of this machine's bytes, as the responder's processor sees it.
@@ -40,14 +61,7 @@ class Atomic : public PairTest, public testing::WithParamInterface<Setting> {
   // That the request succeeds, leaves `after` there and brings here what was there.
   void expect_change(ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap, uint64_t after) {
     const uint64_t before = value_there();
-    EXPECT_EQ(post(Request{.id = ++last_id_,
-                           .opcode = opcode,
-                           .sges = {local(kHere, 8)},
-                           .remote_address = remote_.address + kThere,
-                           .rkey = remote_.rkey,
-                           .compare_add = compare_add,
-                           .swap = swap}),
-              kAllPosted);
+    EXPECT_EQ(post(atomic(++last_id_, opcode, {local(kHere, 8)}, compare_add, swap)), kAllPosted);
     ASSERT_EQ(next(), succeeded(last_id_));
     EXPECT_EQ(value_there(), after);
     EXPECT_EQ(value_here(), before);
@@ -59,7 +73,7 @@ class Atomic : public PairTest, public testing::WithParamInterface<Setting> {
 
   uint64_t last_id_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Each, Atomic, every_setting(), setting_name);
+INSTANTIATE_TEST_SUITE_P(Each, Atomic, every_parameter(), parameters_name);
 
 TEST_P(Atomic, FetchAndAddWrapsAround) {
   for (const uint64_t added : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 63})
@@ -80,31 +94,18 @@ TEST_P(Atomic, CompareAndSwapOfAnotherValueOnlyFetches) {
 class AtomicLength : public Atomic {
  protected:
   void expect_refused(ibv_wr_opcode opcode, std::vector<ibv_sge> sges) {
-    EXPECT_EQ(post(Request{.id = 1,
-                           .opcode = opcode,
-                           .sges = std::move(sges),
-                           .remote_address = remote_.address + kThere,
-                           .rkey = remote_.rkey,
-                           .compare_add = 1,
-                           .swap = 1}),
-              kAllPosted);
+    EXPECT_EQ(post(atomic(1, opcode, std::move(sges), 1, 1)), kAllPosted);
     EXPECT_EQ(next(), failed(1, IBV_WC_LOC_LEN_ERR));
     EXPECT_EQ(far_->first_difference(0, kLength, kFarSeed, 0), std::nullopt);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Each, AtomicLength, every_setting(), setting_name);
+INSTANTIATE_TEST_SUITE_P(Each, AtomicLength, every_parameter(), parameters_name);
 
 // The word there may have changed by then; the other side is none the worse.
 TEST_P(Atomic, WhoseSinkIsBadIsTheRequestersError) {
   ibv_sge sink = local(kHere, 8);
   sink.lkey ^= 0x5a5a00;
-  EXPECT_EQ(post(Request{.id = 1,
-                         .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-                         .sges = {sink},
-                         .remote_address = remote_.address + kThere,
-                         .rkey = remote_.rkey,
-                         .compare_add = 1}),
-            kAllPosted);
+  EXPECT_EQ(post(atomic(1, IBV_WR_ATOMIC_FETCH_AND_ADD, {sink}, 1)), kAllPosted);
   EXPECT_EQ(next(), failed(1, IBV_WC_LOC_PROT_ERR));
   EXPECT_EQ(first_difference(memory_->bytes(0, kLength), kNearSeed), std::nullopt);
   EXPECT_EQ(far_->state_of(), IBV_QPS_RTS);
@@ -116,13 +117,7 @@ TEST_P(AtomicLength, EightBytesAndOne) {
   expect_refused(IBV_WR_ATOMIC_FETCH_AND_ADD, {local(kHere, 8), local(kHere + 8, 1)});
 }
 TEST_P(AtomicLength, TwoPiecesOfFourBytesAreEight) {
-  EXPECT_EQ(post(Request{.id = 1,
-                         .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-                         .sges = {local(kHere, 4), local(kHere + 64, 4)},
-                         .remote_address = remote_.address + kThere,
-                         .rkey = remote_.rkey,
-                         .compare_add = 1}),
-            kAllPosted);
+  EXPECT_EQ(post(atomic(1, IBV_WR_ATOMIC_FETCH_AND_ADD, {local(kHere, 4), local(kHere + 64, 4)}, 1)), kAllPosted);
   EXPECT_EQ(next(), succeeded(1));
   uint64_t fetched = 0;
   std::memcpy(&fetched, memory_->data() + kHere, 4);
