@@ -33,19 +33,6 @@ struct Delivery {
   uint32_t header() const { return datagram() ? kDatagramHeader : 0; }
 };
 
-std::string_view name(ibv_qp_type type) {
-  switch (type) {
-    case IBV_QPT_UC:
-      return "Uc";
-    case IBV_QPT_UD:
-      return "Ud";
-    case IBV_QPT_XRC_SEND:
-      return "Xrc";
-    default:
-      return "Rc";
-  }
-}
-
 std::string_view name(ibv_wr_opcode opcode) {
   switch (opcode) {
     case IBV_WR_SEND_WITH_IMM:
@@ -60,7 +47,7 @@ std::string_view name(ibv_wr_opcode opcode) {
 }
 
 std::string name(const Delivery& delivery) {
-  std::string whole(name(delivery.type));
+  std::string whole(transport_name(delivery.type));
   whole += name(delivery.opcode);
   if (delivery.inline_data) whole += "Inline";
   if (delivery.shared) whole += "Shared";
@@ -82,6 +69,13 @@ std::vector<Delivery> deliveries() {
       for (const bool inline_data : {false, true})
         for (const bool shared : {false, true})
           if (shared || type != IBV_QPT_XRC_SEND) all.push_back({type, opcode, inline_data, shared});
+  return all;
+}
+
+// Neither inline data nor a datagram is long.
+std::vector<Delivery> deliveries_of_any_length() {
+  std::vector<Delivery> all = deliveries();
+  std::erase_if(all, [](const Delivery& delivery) { return delivery.inline_data || delivery.datagram(); });
   return all;
 }
 
@@ -225,6 +219,10 @@ class Message : public PairTest, public testing::WithParamInterface<std::tuple<S
 };
 INSTANTIATE_TEST_SUITE_P(Each, Message, testing::Combine(every_setting(), testing::ValuesIn(deliveries())),
                          message_name);
+using LongMessage = Message;
+INSTANTIATE_TEST_SUITE_P(Each, LongMessage,
+                         testing::Combine(every_setting(), testing::ValuesIn(deliveries_of_any_length())),
+                         message_name);
 
 TEST_P(Message, OfEverySizeAroundTheUsualLimits) {
   set_up_for((1 << 18) + 1);
@@ -233,6 +231,14 @@ TEST_P(Message, OfEverySizeAroundTheUsualLimits) {
         63,   64,   65,   127,  128,   255,   256,   257,   1023,   1024,   1025,   4095,   4096,
         4097, 8191, 8192, 8193, 65535, 65536, 65537, 98304, 131071, 131073, 262143, 262144, 262145})
     expect_delivered(kGuard, size, kGuard);
+}
+
+TEST_P(LongMessage, OfMegabytes) {
+  constexpr uint32_t kMegabyte = 1 << 20;
+  set_up_for(test_everything() ? 64 * kMegabyte + 1 : 8 * kMegabyte);
+  expect_delivered(kGuard + 1, kMegabyte + 3, kGuard + 7, 5);
+  expect_delivered(kGuard, 8 * kMegabyte, kGuard);
+  if (test_everything()) expect_delivered(kGuard + 3, 64 * kMegabyte + 1, kGuard + 2);
 }
 
 TEST_P(Message, FromAndToEveryAlignment) {
@@ -326,6 +332,7 @@ TEST_P(Message, OfManyInOneListArriveInOrder) {
     if (i + 1 < kCount) requests.back().flags &= ~static_cast<unsigned>(IBV_SEND_SIGNALED);
   }
   EXPECT_EQ(post(requests), kAllPosted);
+  if (delivery().inline_data) fill(memory_->bytes(0, size_), kFarSeed);
   EXPECT_EQ(next(), succeeded(kCount - 1));
   for (uint32_t i = 0; i < kCount; ++i) {
     const uint64_t at = kGuard + i * stride;
