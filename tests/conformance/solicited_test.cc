@@ -10,12 +10,8 @@ class Solicited : public NotifyingPair, public testing::WithParamInterface<std::
  protected:
   Solicited() { NotifyingPair::set_up(std::get<0>(GetParam())); }
 
-  void post_receive(ibv_qp* qp, uint64_t id) {
-    ibv_sge sge = local(0, 8);
-    const bool writes = std::get<1>(GetParam()) == IBV_WR_RDMA_WRITE_WITH_IMM;
-    ibv_recv_wr request{.wr_id = id, .sg_list = &sge, .num_sge = writes ? 0 : 1};
-    ibv_recv_wr* bad = nullptr;
-    EXPECT_EQ(ibv_post_recv(qp, &request, &bad), 0);
+  void post_receive(ibv_qp* qp, uint64_t id) const {
+    NotifyingPair::post_receive(qp, id, std::get<1>(GetParam()) == IBV_WR_RDMA_WRITE_WITH_IMM);
   }
   void far_sends(uint32_t index, unsigned flags = 0) {
     EXPECT_EQ(far_->post_send(index, {.opcode = std::get<1>(GetParam()),

@@ -47,6 +47,13 @@ class NotifyingPair : public PairTest {
     wrong.rkey ^= 1;
     EXPECT_EQ(post(wrong), kAllPosted);
   }
+  // Of the first eight bytes of the requester's memory, or of none.
+  void post_receive(ibv_qp* qp, uint64_t id, bool empty = false) const {
+    ibv_sge sge = local(0, 8);
+    ibv_recv_wr request{.wr_id = id, .sg_list = &sge, .num_sge = empty ? 0 : 1};
+    ibv_recv_wr* bad = nullptr;
+    EXPECT_EQ(ibv_post_recv(qp, &request, &bad), 0);
+  }
   // The id of the next completion, waiting for it; nothing when there is none.
   std::optional<uint64_t> take(std::chrono::nanoseconds patience = kSoon) const {
     const auto deadline = std::chrono::steady_clock::now() + patience;
