@@ -21,8 +21,21 @@ namespace verbatim::agent {
 namespace {
 
 constexpr Duration kPatience = Duration::milliseconds(2000);
+constexpr Duration kStep = Duration::milliseconds(50);
 constexpr Duration kFirstPause = Duration::milliseconds(1);
 constexpr Duration kLongestPause = Duration::milliseconds(50);
+
+// What is left of the time to wait. While the machine or this process was stopped, the agent could not answer or was
+// not heard: each wait counts as its own length at most.
+class Patience {
+ public:
+  bool over() const { return left_.ns <= 0; }
+  Duration next_wait() const { return std::min(left_, kStep); }
+  void spend(Duration waited, Duration wanted) { left_.ns -= std::min(waited, wanted).ns; }
+
+ private:
+  Duration left_ = kPatience;
+};
 
 // What a program's environment says to its libraries is not for the agent, which serves other programs too. Of a
 // program with more rights than its caller (AT_SECURE), nothing is: it would have the agent write where the caller
@@ -52,21 +65,23 @@ Result<FileDescriptor> connect_to(const AbstractName& name) {
 }
 
 // Through the program's signal handlers, however often they interrupt.
-Status await_readable(int socket, Instant deadline) {
+Status await_readable(int socket, Patience& patience) {
   pollfd wait{socket, POLLIN, 0};
-  for (;;) {
-    const int64_t ns = std::max<int64_t>((deadline - monotonic_now()).ns, 0);
-    const int ready = ::poll(&wait, 1, static_cast<int>(ns / 1'000'000 + 1));
+  while (!patience.over()) {
+    const Duration length = patience.next_wait();
+    const Instant start = monotonic_now();
+    const int ready = ::poll(&wait, 1, static_cast<int>(length.ns / 1'000'000 + 1));
     if (ready > 0) return Status::success();
-    if (ready == 0) return {ETIMEDOUT};
-    if (errno != EINTR) return {errno};
+    if (ready < 0 && errno != EINTR) return {errno};
+    patience.spend(monotonic_now() - start, length);
   }
+  return {ETIMEDOUT};
 }
 
 // Our memory goes to nobody before it has proved to be one of us: the name is free for all who share the network
 // namespace. ECONNRESET: the agent was about to end.
-Status await_welcome(int socket, const AgentIdentity& identity, Instant deadline) {
-  const Status readable = await_readable(socket, deadline);
+Status await_welcome(int socket, const AgentIdentity& identity, Patience& patience) {
+  const Status readable = await_readable(socket, patience);
   if (!readable.ok()) return readable;
   const Result<Packet> packet = receive_packet(socket);
   if (!packet.ok()) return packet.status();
@@ -87,13 +102,13 @@ void pause(Duration length) {
 
 // Every failure that somebody else's start or end can cause is tried again; EADDRINUSE: another process starts it.
 Result<FileDescriptor> connect_or_start(const AgentIdentity& identity, const std::string& agent_path) {
-  const Instant deadline = monotonic_now() + kPatience;
+  Patience patience;
   Duration next_pause = kFirstPause;
   for (;;) {
     Result<FileDescriptor> socket = connect_to(identity.agent_name());
     Status status = socket.status();
     if (socket.ok()) {
-      status = await_welcome(socket.value().get(), identity, deadline);
+      status = await_welcome(socket.value().get(), identity, patience);
       if (status.ok()) return socket;
     } else if (status.error == ECONNREFUSED) {
       status = start_agent(identity, agent_path);
@@ -102,8 +117,9 @@ Result<FileDescriptor> connect_or_start(const AgentIdentity& identity, const std
     const bool passes =
         status.error == EAGAIN || status.error == EADDRINUSE || status.error == ECONNRESET || status.error == ESRCH;
     if (!passes) return status;
-    if (monotonic_now() >= deadline) return Status{ETIMEDOUT};
+    if (patience.over()) return Status{ETIMEDOUT};
     pause(next_pause);
+    patience.spend(next_pause, next_pause);
     next_pause = std::min(next_pause * 2, kLongestPause);
   }
 }
