@@ -139,7 +139,8 @@ int Responder::post_send(uint32_t index, const FarRequest& request) {
               .pieces = {request.piece},
               .opcode = request.opcode,
               .immediate = request.immediate,
-              .flags = request.flags})
+              .flags = request.flags,
+              .target = request.target})
       .error;
 }
 

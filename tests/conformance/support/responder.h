@@ -41,6 +41,8 @@ struct FarRequest {
   uint32_t rkey = 0;
   uint32_t immediate = 0;  // as it lies in memory, or the key to invalidate
   unsigned flags = IBV_SEND_SIGNALED;
+  // A datagram's target, or whose shared receive queue an XRC message names.
+  Address target;
 };
 
 // What may be wanted of a responder. Sent as it is between two processes of one program.
@@ -98,6 +100,7 @@ struct Command {
   bool shared = false;
   unsigned flags = 0;
   ibv_gid group{};
+  Address target;
 };
 
 struct Event {

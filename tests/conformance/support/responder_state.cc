@@ -147,17 +147,25 @@ Reply ResponderState::post_receive(const Command& command) const {
   return {.error = srq ? ibv_post_srq_recv(srq, &request, &bad) : ibv_post_recv(qp, &request, &bad)};
 }
 
-Reply ResponderState::post_send(const Command& command) const {
+Reply ResponderState::post_send(const Command& command) {
   Request request{.id = command.id,
                   .opcode = command.opcode,
                   .remote_address = command.remote_address,
                   .rkey = command.rkey,
                   .flags = command.flags,
-                  .immediate = command.immediate};
+                  .immediate = command.immediate,
+                  .qpn = command.target.qpn,
+                  .qkey = Wiring{}.qkey,
+                  .shared_queue = command.target.shared_queue};
+  ibv_qp* const qp = queue_pairs_[command.queue_pair].get();
+  if (qp->qp_type == IBV_QPT_UD) {
+    handles_.push_back(side_.create_address_handle(command.target.gid));
+    request.handle = handles_.back().get();
+  }
   const Piece& piece = command.pieces[0];
   if (piece.length) request.sges = {{memory_->address(piece.offset), piece.length, region_->lkey}};
   Posted posted;
-  do posted = post(queue_pairs_[command.queue_pair].get(), {request});
+  do posted = post(qp, {request});
   while (posted.error == ENOMEM && (std::this_thread::yield(), true));
   return {.error = posted.error};
 }

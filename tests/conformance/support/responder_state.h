@@ -18,7 +18,7 @@ class ResponderState {
   Reply create_queue_pair(const Command& command);
   Reply post_receives(const Command& command);
   Reply post_receive(const Command& command) const;
-  Reply post_send(const Command& command) const;
+  Reply post_send(const Command& command);
   Reply add_remotely(const Command& command) const;
   Reply next_event(const Command& command);
   void begin_writing(const Command& command);
@@ -34,6 +34,7 @@ class ResponderState {
   MrHandle region_;
   XrcDomainHandle domain_;
   SrqHandle shared_;
+  std::vector<AhHandle> handles_;
   std::vector<QpHandle> queue_pairs_;
   std::vector<MwHandle> windows_;
   std::vector<std::jthread> writers_;
