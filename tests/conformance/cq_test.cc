@@ -284,5 +284,44 @@ TEST_P(Overrun, KillsTheQueueAndLeadsAllItsQueuePairsToErr) {
   EXPECT_FALSE(near_->next_event(std::chrono::milliseconds(0))) << "one error, one event";
 }
 
+// Nobody polls: the engine lets the messages in.
+TEST_P(Overrun, ByTheMessagesOfPeersIsNoDifferent) {
+  constexpr uint64_t kRoom = 4;
+  use(CqHandle(ibv_create_cq(near_->context(), kRoom, this, channel_.get(), 0)));
+  ASSERT_EQ(cq_->cqe, static_cast<int>(kRoom));
+  ibv_qp_init_attr init{.send_cq = near_->cq(), .recv_cq = cq_.get(), .cap = kOrdinaryCapabilities};
+  init.qp_type = IBV_QPT_RC;
+  const QpHandle other(ibv_create_qp(near_->pd(), &init));
+  ASSERT_TRUE(other);
+  const Address far = far_->create_queue_pair();
+  ASSERT_EQ(far_->connect(1, near_->address_of(other.get())), 0);
+  ASSERT_EQ(conformance::connect(other.get(), far), 0);
+  for (uint64_t id = 0; id <= kRoom; ++id)
+    for (ibv_qp* const qp : {qp_.get(), other.get()}) {
+      ibv_recv_wr receive{.wr_id = id};
+      ibv_recv_wr* bad = nullptr;
+      ASSERT_EQ(ibv_post_recv(qp, &receive, &bad), 0);
+    }
+  // As many as there is room for, and each answered, so that what follows is no race.
+  for (uint64_t id = 0; id < kRoom; ++id) {
+    ASSERT_EQ(far_->post_send(id % 2, {.id = id, .opcode = IBV_WR_SEND}), 0);
+    const std::optional<ibv_wc> sent = far_->poll();
+    ASSERT_TRUE(sent);
+    EXPECT_EQ(sent->status, IBV_WC_SUCCESS);
+  }
+  EXPECT_FALSE(near_->take_event({}));
+  EXPECT_EQ(state_of(qp_.get()), IBV_QPS_RTS);
+  ASSERT_EQ(far_->post_send(0, {.id = kRoom, .opcode = IBV_WR_SEND}), 0);
+  const std::optional<ibv_async_event> event = near_->take_event();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->event_type, IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(event->element.cq, cq_.get());
+  EXPECT_EQ(state_of(qp_.get()), IBV_QPS_ERR);
+  EXPECT_EQ(state_of(other.get()), IBV_QPS_ERR);
+  for (uint64_t id = 0; id < kRoom; ++id) EXPECT_EQ(take({}), id / 2);
+  EXPECT_EQ(take({}), std::nullopt);
+  EXPECT_FALSE(near_->take_event({})) << "one error, one event";
+}
+
 }  // namespace
 }  // namespace verbatim::conformance

@@ -108,6 +108,12 @@ std::optional<ibv_async_event> Side::next_event(std::chrono::milliseconds patien
   return event;
 }
 
+std::optional<ibv_async_event> Side::take_event(std::chrono::milliseconds patience) const {
+  std::optional<ibv_async_event> event = next_event(patience);
+  if (event) ibv_ack_async_event(&*event);
+  return event;
+}
+
 int init_mask(ibv_qp_type type) {
   return type == IBV_QPT_UD ? IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY : kInitMask;
 }

@@ -113,6 +113,8 @@ class Side {
 
   // The next asynchronous event, not acknowledged.
   std::optional<ibv_async_event> next_event(std::chrono::milliseconds patience) const;
+  // The same, acknowledged.
+  std::optional<ibv_async_event> take_event(std::chrono::milliseconds patience = kSoon) const;
 
  private:
   ContextHandle context_;
