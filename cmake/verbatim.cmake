@@ -78,7 +78,8 @@ function(verbatim_layer name)
   endif()
 endfunction()
 
-# verbatim_test(name SOURCES... LIBRARIES... [LABELS...]): a GoogleTest program.
+# verbatim_test(name SOURCES... LIBRARIES... [LABELS...] [TIMEOUT seconds]): a GoogleTest program. Under
+# the ThreadSanitizer only those are built whose label says that they start threads.
 function(verbatim_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -92,6 +93,10 @@ function(verbatim_test name)
   target_link_libraries(${name} PRIVATE verbatim_flags ${arg_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(VERBATIM_SANITIZER STREQUAL "thread" AND NOT "threads" IN_LIST arg_LABELS)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
 endfunction()
