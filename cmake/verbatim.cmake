@@ -52,7 +52,7 @@ endif()
 # every source in the current folder that is not a test, and, where there are
 # x_test.cc beside them, the test program <name>_test. DEPENDS is the layer
 # table of docs/ARCHITECTURE.md; scripts/check_layers.py holds #includes to it.
-# THREADS: its tests start threads, so the ThreadSanitizer run takes them.
+# THREADS: its tests start threads, so the ThreadSanitizer run takes them. TEST_DEPENDS: what only its tests use.
 function(verbatim_layer name)
   cmake_parse_arguments(arg "THREADS" "" "DEPENDS;TEST_DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS *.cc *.S)

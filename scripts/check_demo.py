@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs ./dev demo and compares what it prints with the transcript in README.md, numbers and addresses left aside."""
+"""Runs ./dev demo and holds what it prints first against the transcript in README.md, but for numbers and addresses."""
 
 import pathlib
 import re

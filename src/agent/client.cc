@@ -15,6 +15,7 @@
 #include "agent/launcher.h"
 #include "agent/process.h"
 #include "base/log.h"
+#include "base/undo.h"
 
 namespace verbatim {
 
@@ -68,7 +69,11 @@ Status AgentClient::introduce(Slot slot) {
   if (const Status room = set_aside(); !room.ok()) return room;
   const bool is_new = wishes_.insert(slot).second;
   if (socket_.valid()) {
-    if (is_new) request(Introduce{slot.value});
+    if (!is_new) return Status::success();
+    // A wish that was not said is none: asking once more says it.
+    Undo unsaid([&] { wishes_.erase(slot); });
+    request(Introduce{slot.value});
+    unsaid.keep();
   } else if (started_) {
     connect_or_report();  // repeats every wish
   }
@@ -80,7 +85,10 @@ Status AgentClient::introduce_everyone() {
   if (const Status room = set_aside(); !room.ok()) return room;
   const bool is_new = !std::exchange(wishes_everyone_, true);
   if (socket_.valid()) {
-    if (is_new) request(IntroduceEveryone{});
+    if (!is_new) return Status::success();
+    Undo unsaid([&] { wishes_everyone_ = false; });
+    request(IntroduceEveryone{});
+    unsaid.keep();
   } else if (started_) {
     connect_or_report();  // repeats every wish
   }
@@ -114,13 +122,14 @@ Status AgentClient::connect() {
   const Status added = poll_.add(socket.value().get(), EPOLLIN, kSocketTag);
   if (!added.ok()) return added;
 
-  socket_ = socket.take();
-  refused_ = false;
+  outgoing_.clear();
   for (const auto& [incarnation, peer] : peers_) {
     outgoing_.push(encode(ToAgent(KnownPeer{incarnation.value, peer.start_time, peer.pid})));
   }
   for (Slot slot : wishes_) outgoing_.push(encode(ToAgent(Introduce{slot.value})));
   if (wishes_everyone_) outgoing_.push(encode(ToAgent(IntroduceEveryone{})));
+  socket_ = socket.take();
+  refused_ = false;
   flush();
   return Status::success();
 }

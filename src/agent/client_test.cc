@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "agent/agent_test_support.h"
 #include "support/descriptor_hoard.h"
+#include "support/failing_allocation.h"
 
 namespace verbatim {
 namespace {
@@ -46,6 +48,33 @@ TEST_F(AgentClientTest, BothSidesOfAnIntroductionGetTheOthersMemory) {
   EXPECT_TRUE(bob.peers_[0].slots.empty());
   EXPECT_EQ(Member::inode(bob.peers_[0].segment.get()), alice.segment_inode());
   EXPECT_EQ(bob.slots_[0], std::pair(alice.incarnation_, kOne));
+}
+
+// Not each wish needs memory for its message: of many, some do.
+TEST_F(AgentClientTest, AWishForWhichThereWasNoMemoryCanBeRepeated) {
+  using testing_support::FailingAllocation;
+  if (!FailingAllocation::kPossible) GTEST_SKIP() << "a sanitizer has the allocation to itself";
+  constexpr unsigned kNodeOfTheWish = 1;
+  AgentThread agent(identity_);
+  Member alice(identity_, kOne);
+  ASSERT_TRUE(alice.client_.start().ok());
+  std::vector<Slot> failed;
+  for (uint16_t slot = 100; slot < 200; ++slot) {
+    try {
+      const FailingAllocation failing(kNodeOfTheWish);
+      EXPECT_TRUE(alice.client_.introduce({slot}).ok());
+    } catch (const std::bad_alloc&) {
+      failed.push_back({slot});
+    }
+  }
+  ASSERT_FALSE(failed.empty());
+  for (const Slot slot : failed) {
+    SCOPED_TRACE(slot.value);
+    Member bob(identity_, slot);
+    ASSERT_TRUE(bob.client_.start().ok());
+    introduce(alice, bob, slot);
+    alice.peers_.clear();
+  }
 }
 
 // A program may use up its descriptors between asking and being answered, and its peers do not ask it before they come.

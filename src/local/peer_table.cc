@@ -6,17 +6,16 @@
 #include "base/no_cancellation.h"
 
 namespace verbatim::local {
+namespace {
+
+PeerList just(const std::shared_ptr<Peer>& peer) {
+  return PeerList(std::make_shared<const PeerList::Peers>(PeerList::Peers{peer}));
+}
+
+}  // namespace
 
 PeerTable::PeerTable(std::shared_ptr<Peer> self, std::function<bool(Slot)> is_own, Introducer& introducer)
-    : self_(std::move(self)), is_own_(std::move(is_own)), introducer_(introducer), known_(listed()) {}
-
-PeerList PeerTable::listed() const {
-  auto peers = std::make_shared<PeerList::Peers>();
-  peers->reserve(1 + peers_.size());
-  peers->push_back(self_);
-  for (const auto& [incarnation, peer] : peers_) peers->push_back(peer);
-  return PeerList(std::move(peers));
-}
+    : self_(std::move(self)), is_own_(std::move(is_own)), introducer_(introducer), known_(just(self_)) {}
 
 std::shared_ptr<Peer> PeerTable::find(Slot slot) const {
   if (is_own_(slot)) return self_;
@@ -54,16 +53,27 @@ Status PeerTable::want(Slot slot) {
   return introducer_.introduce(slot);
 }
 
+// Known before it is found: whoever can be sent to is waited for by everyone() even if memory ends in between.
 void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) {
   std::lock_guard lock(mutex_);
+  PeerList known = without(peer->incarnation(), peer);
+  peers_[peer->incarnation()] = peer;
+  known_ = std::move(known);
   for (Slot slot : slots) {
     by_slot_[slot] = peer;
     last_owners_[slot] = peer->incarnation();
     ended_.erase(slot);
   }
-  peers_[peer->incarnation()] = std::move(peer);
-  known_ = listed();
   generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
+}
+
+PeerList PeerTable::without(Incarnation incarnation, const std::shared_ptr<Peer>& instead) const {
+  auto peers = std::make_shared<PeerList::Peers>();
+  peers->reserve(2 + peers_.size());
+  for (const std::shared_ptr<Peer>& peer : known_)
+    if (peer->incarnation() != incarnation) peers->push_back(peer);
+  if (instead) peers->push_back(instead);
+  return PeerList(std::move(peers));
 }
 
 void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
@@ -88,13 +98,13 @@ std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
   const auto found = peers_.find(incarnation);
   if (found == peers_.end()) return nullptr;
   std::shared_ptr<Peer> peer = found->second;
+  PeerList known = without(incarnation);
+  for (const auto& [slot, owner] : by_slot_)
+    if (owner == peer) ended_.insert(slot);
+  // What needs memory is done.
+  known_ = std::move(known);
   peers_.erase(found);
-  known_ = listed();
-  std::erase_if(by_slot_, [&](const auto& item) {
-    if (item.second != peer) return false;
-    ended_.insert(item.first);
-    return true;
-  });
+  std::erase_if(by_slot_, [&](const auto& item) { return item.second == peer; });
   peer->mark_dead();
   generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
   return peer;
@@ -136,7 +146,7 @@ void PeerTable::abandon() {
   new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
   new (&last_owners_) std::map<Slot, Incarnation>;
   new (&ended_) std::set<Slot>;
-  new (&known_) PeerList(listed());
+  new (&known_) PeerList(just(self_));
   has_everyone_.store(false, std::memory_order_relaxed);
 }
 

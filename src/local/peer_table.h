@@ -91,7 +91,8 @@ class PeerTable {
   void abandon();
 
  private:
-  PeerList listed() const;  // with mutex_ held
+  // known_ without that one, and with the other instead if there is one. With mutex_ held.
+  PeerList without(Incarnation incarnation, const std::shared_ptr<Peer>& instead = nullptr) const;
 
   const std::shared_ptr<Peer> self_;
   const std::function<bool(Slot)> is_own_;

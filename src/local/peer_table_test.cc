@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <new>
 #include <thread>
 
+#include "support/failing_allocation.h"
 #include "support/local_process.h"
 
 namespace verbatim::local {
@@ -122,6 +125,27 @@ TEST_F(PeerTableTest, EveryoneIsThisProcessFirstAndWhoHasJustArrived) {
   EXPECT_EQ(everyone[0], peers.self());
   EXPECT_EQ(everyone[1]->incarnation(), other.adapter().incarnation());
   EXPECT_EQ(process.refreshes(), 1);
+}
+
+// Each allocation in its coming fails once. Nobody waits for a peer whom everyone() does not name.
+TEST_F(PeerTableTest, WhoCanBeFoundIsAmongEveryoneAlsoWhenMemoryEnds) {
+  using testing_support::FailingAllocation;
+  if (!FailingAllocation::kPossible) GTEST_SKIP() << "a sanitizer has the allocation to itself";
+  bool failed = true;
+  for (unsigned others = 0; failed; ++others) {
+    try {
+      const FailingAllocation failing(others);
+      process.meet(other);
+      failed = failing.has_come();
+    } catch (const std::bad_alloc&) {
+    }
+    const PeerList known = peers.known();
+    const std::shared_ptr<Peer> found = peers.find(kOther);
+    EXPECT_TRUE(!found || std::ranges::find(known, found) != known.end()) << others;
+    if (!failed) break;
+    if (peers.knows(other.adapter().incarnation())) peers.remove(other.adapter().incarnation());
+  }
+  EXPECT_TRUE(peers.find(kOther));
 }
 
 TEST_F(PeerTableTest, PeersComeAndGoWhileOthersLook) {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr Duration kPatience = Duration::milliseconds(100);
 
-// Allocates nothing, as it belongs to freeing: std::ref instead of what a std::function would copy.
+// Allocates nothing itself, as it belongs to freeing: std::ref instead of what a std::function would copy.
 template <class Matches>
 void settle(Adapter& adapter, PeerTable& peers, const Clock& clock, const Matches& matches) {
   const PeerList everyone = peers.everyone();

@@ -89,9 +89,11 @@ MAPPED = Option(("--mmap",), ("--mmap",))
 NONE = Option()
 
 
+WHOLE_LISTS = ("-l", "16", "-n", "1600")
+
+
 def options(interface):
     """One at a time, and the pairs that meet in our code: many queues, lists, inline data, a shared queue."""
-    whole_lists = ("-l", "16", "-n", "1600")
     inline = Option(("-I",), ("-I", str(INLINE_SIZE), "-s", str(INLINE_SIZE)), "a device that perftest knows",
                     INLINE_SIZE, environment=interface.inline_environment,
                     prints=f"Max inline data : {INLINE_SIZE}[B]")
@@ -99,7 +101,7 @@ def options(interface):
         NONE,
         Option(("-q",), ("-q", "16")),
         Option(("-b",), ("-b",), directions=2),
-        Option(("-l",), whole_lists),
+        Option(("-l",), WHOLE_LISTS),
         Option(("--use-srq",), ("--use-srq",)),
         Option(("-D",), ("-D", "3")),
         Option(("-I",), ("-I", str(INLINE_SIZE))),
@@ -108,9 +110,9 @@ def options(interface):
         Option(("-b", "-q"), ("-b", "-q", "16"), directions=2),
         # 16 times 128 requests for 512 receives.
         Option(("--use-srq", "-q"), ("--use-srq", "-q", "16"), outruns=True),
-        inline._replace(flags=("-I", "-l"), arguments=inline.arguments + whole_lists),
-        Option(("-q", "-l"), ("-q", "16", *whole_lists)),
-        Option(("-b", "-l"), ("-b", *whole_lists), directions=2),
+        inline._replace(flags=("-I", "-l"), arguments=inline.arguments + WHOLE_LISTS),
+        Option(("-q", "-l"), ("-q", "16", *WHOLE_LISTS)),
+        Option(("-b", "-l"), ("-b", *WHOLE_LISTS), directions=2),
         Option(("-b", "--use-srq"), ("-b", "--use-srq"), directions=2),
     ]
 
@@ -121,5 +123,5 @@ SLEEPING_OPTIONS = [
     Option(("-e", "-q"), ("-e", "-q", "16")),
     Option(("-e", "-b"), ("-e", "-b"), directions=2),
     Option(("-e", "--use-srq"), ("-e", "--use-srq")),
-    Option(("-e", "-l"), ("-e", "-l", "16", "-n", "1600")),
+    Option(("-e", "-l"), ("-e", *WHOLE_LISTS)),
 ]

@@ -57,7 +57,6 @@ class OperationError : public PairTest, public testing::WithParamInterface<std::
 
   Request request(uint64_t id, uint64_t offset = 0) const {
     Request request = PairTest::request(id, offset, 8);
-    request.shared_queue = far_address_.shared_queue;
     request.compare_add = 1;
     return request;
   }

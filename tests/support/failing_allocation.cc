@@ -16,7 +16,7 @@ namespace {
 constinit thread_local std::optional<unsigned> others_before;
 constinit thread_local bool come = false;
 
-bool fails() {
+[[maybe_unused]] bool fails() {
   if (!others_before) return false;
   if ((*others_before)-- > 0) return false;
   others_before.reset();
@@ -27,6 +27,8 @@ bool fails() {
 
 }  // namespace
 
+#if !defined(VERBATIM_ADDRESS_SANITIZER) && !defined(VERBATIM_THREAD_SANITIZER)
+
 extern "C" {
 
 void* malloc(size_t size) { return fails() ? nullptr : __libc_malloc(size); }
@@ -34,6 +36,8 @@ void* calloc(size_t count, size_t size) { return fails() ? nullptr : __libc_call
 void* aligned_alloc(size_t alignment, size_t size) { return fails() ? nullptr : __libc_memalign(alignment, size); }
 
 }  // extern "C"
+
+#endif
 
 namespace verbatim::testing_support {
 

@@ -87,6 +87,7 @@ class ResponderElsewhere final : public Responder {
   pid_t pid() const override { return pid_; }
 
   void kill() override {
+    ASSERT_GT(pid_, 1) << "there is no such process";
     ::kill(pid_, SIGKILL);
     const int status = reap();
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
