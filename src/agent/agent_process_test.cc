@@ -276,28 +276,6 @@ TEST_F(AgentProcessTest, AStoppedAgentIsNotWaitedForForEver) {
   EXPECT_TRUE(late.client_.start().ok());
 }
 
-TEST_F(AgentProcessTest, TimeInWhichTheProgramWasStoppedItselfDoesNotCount) {
-  const std::unique_ptr<Member> alice = start_member({1});
-  const pid_t agent = the_agent();
-  ASSERT_EQ(::kill(agent, SIGSTOP), 0);
-  ChildProcess child([&](FileDescriptor report) {
-    Member late(identity_, {2}, kAgentPath);
-    write_byte(report, 'b');
-    write_byte(report, late.client_.start().ok() ? 's' : 'f');
-  });
-  ASSERT_EQ(child.read_byte(), 'b');
-  // In the middle of its wait, or, on a very busy machine, before it.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  ASSERT_EQ(::kill(child.pid(), SIGSTOP), 0);
-  // Longer than anybody waits for an agent.
-  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
-  ASSERT_EQ(::kill(child.pid(), SIGCONT), 0);
-  // It looks at its clock before the agent can answer.
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  ASSERT_EQ(::kill(agent, SIGCONT), 0);
-  EXPECT_EQ(child.read_byte(), 's');
-}
-
 // Who listens at the agent's address after `become`; reports what comes after a WELCOME: 'm'essage or 'n'othing.
 void impostor(const AgentIdentity& identity, const std::function<bool()>& become, const FileDescriptor& report) {
   if (!become()) return write_byte(report, 'x');

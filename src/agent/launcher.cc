@@ -13,6 +13,7 @@
 #include "agent/admission.h"
 #include "agent/event_poll.h"
 #include "agent/message_socket.h"
+#include "agent/patience.h"
 #include "agent/protocol.h"
 #include "agent/spawn.h"
 #include "base/time.h"
@@ -21,21 +22,8 @@ namespace verbatim::agent {
 namespace {
 
 constexpr Duration kPatience = Duration::milliseconds(2000);
-constexpr Duration kStep = Duration::milliseconds(50);
 constexpr Duration kFirstPause = Duration::milliseconds(1);
 constexpr Duration kLongestPause = Duration::milliseconds(50);
-
-// What is left of the time to wait. While the machine or this process was stopped, the agent could not answer or was
-// not heard: each wait counts as its own length at most.
-class Patience {
- public:
-  bool over() const { return left_.ns <= 0; }
-  Duration next_wait() const { return std::min(left_, kStep); }
-  void spend(Duration waited, Duration wanted) { left_.ns -= std::min(waited, wanted).ns; }
-
- private:
-  Duration left_ = kPatience;
-};
 
 // What a program's environment says to its libraries is not for the agent, which serves other programs too. Of a
 // program with more rights than its caller (AT_SECURE), nothing is: it would have the agent write where the caller
@@ -102,7 +90,7 @@ void pause(Duration length) {
 
 // Every failure that somebody else's start or end can cause is tried again; EADDRINUSE: another process starts it.
 Result<FileDescriptor> connect_or_start(const AgentIdentity& identity, const std::string& agent_path) {
-  Patience patience;
+  Patience patience(kPatience);
   Duration next_pause = kFirstPause;
   for (;;) {
     Result<FileDescriptor> socket = connect_to(identity.agent_name());

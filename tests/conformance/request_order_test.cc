@@ -40,6 +40,7 @@ class Fence : public PairTest, public testing::WithParamInterface<Setting> {
 };
 INSTANTIATE_TEST_SUITE_P(Each, Fence, every_setting(), setting_name);
 
+// READs keep their order here without a fence too: these two hold what a program may rely on, not how it comes about.
 TEST_P(Fence, LetsAMessageHaveWhatTheReadBeforeItBrought) {
   std::vector<Request> requests;
   for (uint64_t round = 0; round < kRounds; ++round) {
