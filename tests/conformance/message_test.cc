@@ -33,22 +33,9 @@ struct Delivery {
   uint32_t header() const { return datagram() ? kDatagramHeader : 0; }
 };
 
-std::string_view name(ibv_wr_opcode opcode) {
-  switch (opcode) {
-    case IBV_WR_SEND_WITH_IMM:
-      return "SendWithImmediate";
-    case IBV_WR_SEND_WITH_INV:
-      return "SendWithInvalidate";
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      return "WriteWithImmediate";
-    default:
-      return "Send";
-  }
-}
-
 std::string name(const Delivery& delivery) {
   std::string whole(transport_name(delivery.type));
-  whole += name(delivery.opcode);
+  whole += opcode_name(delivery.opcode);
   if (delivery.inline_data) whole += "Inline";
   if (delivery.shared) whole += "Shared";
   return whole;

@@ -25,24 +25,9 @@ constexpr Operation kOperations[] = {
     {IBV_QPT_XRC_SEND, IBV_WR_RDMA_READ},          {IBV_QPT_XRC_SEND, IBV_WR_RDMA_WRITE_WITH_IMM},
     {IBV_QPT_XRC_SEND, IBV_WR_ATOMIC_CMP_AND_SWP}, {IBV_QPT_XRC_SEND, IBV_WR_ATOMIC_FETCH_AND_ADD}};
 
-std::string_view name(ibv_wr_opcode opcode) {
-  switch (opcode) {
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      return "WriteWithImmediate";
-    case IBV_WR_RDMA_READ:
-      return "Read";
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-      return "CompareAndSwap";
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      return "FetchAndAdd";
-    default:
-      return "Write";
-  }
-}
-
 std::string operation_name(const testing::TestParamInfo<std::tuple<Setting, Operation>>& info) {
   const auto& [setting, operation] = info.param;
-  return name(setting) + (operation.extended() ? "Xrc" : "Rc") + std::string(name(operation.opcode));
+  return name(setting) + (operation.extended() ? "Xrc" : "Rc") + std::string(opcode_name(operation.opcode));
 }
 
 class OperationError : public PairTest, public testing::WithParamInterface<std::tuple<Setting, Operation>> {

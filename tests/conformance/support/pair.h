@@ -126,6 +126,7 @@ inline auto every_way() {
   return testing::Combine(every_setting(), testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ));
 }
 std::string_view transport_name(ibv_qp_type type);
+std::string_view opcode_name(ibv_wr_opcode opcode);
 std::string setting_name(const testing::TestParamInfo<Setting>& info);
 std::string way_name(const testing::TestParamInfo<std::tuple<Setting, ibv_wr_opcode>>& info);
 
