@@ -21,11 +21,6 @@
 namespace verbatim {
 namespace {
 
-#if defined(VERBATIM_THREAD_SANITIZER)
-constexpr bool kThreadSanitizer = true;
-#else
-constexpr bool kThreadSanitizer = false;
-#endif
 #if defined(VERBATIM_ADDRESS_SANITIZER) || defined(VERBATIM_THREAD_SANITIZER)
 constexpr bool kSanitized = true;  // the sanitizer's own handler is what was installed before: it reports and exits
 #else

@@ -1,5 +1,5 @@
 // Which sanitizer this is compiled under, as gcc and clang say it each in their own way: a macro of ours that is
-// defined under the AddressSanitizer, and one under the ThreadSanitizer.
+// defined under the AddressSanitizer, and one under the ThreadSanitizer (a constant too, where both ways compile).
 #pragma once
 
 #if defined(__has_feature)
@@ -16,3 +16,13 @@
 #if defined(__SANITIZE_THREAD__) && !defined(VERBATIM_THREAD_SANITIZER)
 #define VERBATIM_THREAD_SANITIZER
 #endif
+
+namespace verbatim {
+
+#if defined(VERBATIM_THREAD_SANITIZER)
+inline constexpr bool kThreadSanitizer = true;
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
+
+}  // namespace verbatim
