@@ -185,4 +185,6 @@ void AgentServer::post_dead(Incarnation to, Incarnation whom, pid_t pid) { post(
 
 void AgentServer::post_everyone(Incarnation to) { post(to, Everyone{}); }
 
+void AgentServer::post_unowned(Incarnation to, Slot slot) { post(to, Unowned{slot.value}); }
+
 }  // namespace verbatim::agent

@@ -110,6 +110,7 @@ class AgentServer : private Mailbox {
   void post_peer_slot(Incarnation to, Incarnation whom, Slot slot) override;
   void post_dead(Incarnation to, Incarnation whom, pid_t pid) override;
   void post_everyone(Incarnation to) override;
+  void post_unowned(Incarnation to, Slot slot) override;
 
   // Where an event comes from, in the low bits of epoll's 64; the Id in the others.
   enum class Source : uint64_t { listener, wake, socket, process, watch };

@@ -234,6 +234,7 @@ class Member : public AgentEvents {
   }
   void on_peer_slot(Incarnation peer, Slot slot) override { slots_.push_back({peer, slot}); }
   void on_peer_dead(Incarnation peer) override { dead_.push_back(peer); }
+  void on_unowned(Slot slot) override { unowned_.push_back(slot); }
   void on_everyone() override { ++everyone_; }
   void on_refused(std::string_view why) override { refusals_.emplace_back(why); }
 
@@ -250,6 +251,9 @@ class Member : public AgentEvents {
   }
   void await_slots(size_t count) {
     receive_until([&] { return slots_.size() >= count; });
+  }
+  void await_unowned(size_t count) {
+    receive_until([&] { return unowned_.size() >= count; });
   }
   void await_everyone() {
     receive_until([&] { return everyone_ != 0; });
@@ -273,6 +277,7 @@ class Member : public AgentEvents {
   std::vector<PeerProcess> peers_;
   std::vector<std::pair<Incarnation, Slot>> slots_;
   std::vector<Incarnation> dead_;
+  std::vector<Slot> unowned_;
   int everyone_ = 0;
   std::vector<std::string> refusals_;
 

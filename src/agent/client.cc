@@ -67,11 +67,11 @@ Status AgentClient::introduce(Slot slot) {
   const auto& own = description_.slots;
   if (std::find(own.begin(), own.end(), slot) != own.end() || is_known(slot)) return Status::success();
   if (const Status room = set_aside(); !room.ok()) return room;
-  const bool is_new = wishes_.insert(slot).second;
+  wishes_.insert(slot);
   if (socket_.valid()) {
-    if (!is_new) return Status::success();
-    // A wish that was not said is none: asking once more says it.
-    Undo unsaid([&] { wishes_.erase(slot); });
+    if (!unanswered_.insert(slot).second) return Status::success();
+    // Asking once more says what could not be said.
+    Undo unsaid([&] { unanswered_.erase(slot); });
     request(Introduce{slot.value});
     unsaid.keep();
   } else if (started_) {
@@ -123,6 +123,7 @@ Status AgentClient::connect() {
   if (!added.ok()) return added;
 
   outgoing_.clear();
+  unanswered_ = wishes_;
   for (const auto& [incarnation, peer] : peers_) {
     outgoing_.push(encode(ToAgent(KnownPeer{incarnation.value, peer.start_time, peer.pid})));
   }
@@ -243,6 +244,8 @@ void AgentClient::handle(Packet packet) {
     on_message(*peer_slot);
   } else if (const Dead* dead = std::get_if<Dead>(&message.value())) {
     on_message(*dead);
+  } else if (const Unowned* unowned = std::get_if<Unowned>(&message.value())) {
+    on_message(*unowned);
   } else if (std::holds_alternative<Everyone>(message.value())) {
     ready_.push_back(EveryoneEvent{});
   } else {
@@ -261,7 +264,7 @@ void AgentClient::on_message(const Peer& message, std::vector<FileDescriptor>& d
     return;
   }
   peer = {static_cast<pid_t>(message.pid), message.start_time, {slots.begin(), slots.end()}};
-  for (Slot slot : slots) wishes_.erase(slot);
+  for (Slot slot : slots) fulfil(slot);
   ready_.push_back(PeerProcess{incarnation, peer.pid, slots, std::move(descriptors[0]),
                                static_cast<size_t>(message.segment_size), std::move(descriptors[1])});
 }
@@ -277,13 +280,23 @@ void AgentClient::on_message(const Dead& message) {
   if (peers_.erase(incarnation)) ready_.push_back(DeadEvent{incarnation});
 }
 
+void AgentClient::on_message(const Unowned& message) {
+  const Slot slot{static_cast<uint16_t>(message.slot)};
+  if (unanswered_.erase(slot)) ready_.push_back(UnownedEvent{slot});
+}
+
 void AgentClient::on_message(const Refused& message) {
   disconnect();
   report("the agent refused this process: " + std::string(describe(Refusal{message.reason})));
 }
 
+void AgentClient::fulfil(Slot wish) {
+  wishes_.erase(wish);
+  unanswered_.erase(wish);
+}
+
 void AgentClient::learn_slot(Incarnation incarnation, KnownProcess& peer, Slot slot) {
-  wishes_.erase(slot);
+  fulfil(slot);
   if (peer.slots.insert(slot).second) ready_.push_back(SlotEvent{incarnation, slot});
 }
 
@@ -313,6 +326,8 @@ void AgentClient::deliver(Event event, AgentEvents& events) {
     events.on_peer_slot(slot->peer, slot->slot);
   } else if (const DeadEvent* dead = std::get_if<DeadEvent>(&event)) {
     events.on_peer_dead(dead->peer);
+  } else if (const UnownedEvent* unowned = std::get_if<UnownedEvent>(&event)) {
+    events.on_unowned(unowned->slot);
   } else if (std::holds_alternative<EveryoneEvent>(event)) {
     events.on_everyone();
   } else {

@@ -50,6 +50,8 @@ class AgentEvents {
   virtual void on_peer_slot(Incarnation peer, Slot slot) = 0;
   // Nothing more of it comes, unless it is introduced anew.
   virtual void on_peer_dead(Incarnation peer) = 0;
+  // After introduce(): nobody has the slot for now.
+  virtual void on_unowned(Slot slot) = 0;
   // After introduce_everyone(): on_peer() has told every member there was.
   virtual void on_everyone() = 0;
   // There is no agent for us now, and why, for a person. The next start() or introduce() tries again.
@@ -79,7 +81,8 @@ class AgentClient {
   // Errors as connect_or_start(); EMFILE: no descriptors.
   Status start();
 
-  // Wants to know the slot's owner. Answered by on_peer() or on_peer_slot(): at once, or when the owner appears.
+  // Wants to know the slot's owner. Answered by on_peer() or on_peer_slot(), or on_unowned() and one of these when an
+  // owner appears. To ask again before there was an answer is nothing new. on_refused() stands for all the answers.
   // EMFILE, ENFILE: there is no descriptor left for what an introduction brings; nobody was asked.
   Status introduce(Slot slot);
   // Wants to know every member, those that come later too. Answered by on_peer() for each, and once by on_everyone().
@@ -106,11 +109,14 @@ class AgentClient {
   struct DeadEvent {
     Incarnation peer;
   };
+  struct UnownedEvent {
+    Slot slot;
+  };
   struct EveryoneEvent {};
   struct RefusedEvent {
     std::string why;
   };
-  using Event = std::variant<PeerProcess, SlotEvent, DeadEvent, EveryoneEvent, RefusedEvent>;
+  using Event = std::variant<PeerProcess, SlotEvent, DeadEvent, UnownedEvent, EveryoneEvent, RefusedEvent>;
 
   struct KnownProcess {
     pid_t pid = 0;
@@ -133,7 +139,9 @@ class AgentClient {
   void on_message(const agent::Peer& message, std::vector<FileDescriptor>& descriptors);
   void on_message(const agent::PeerSlot& message);
   void on_message(const agent::Dead& message);
+  void on_message(const agent::Unowned& message);
   void on_message(const agent::Refused& message);
+  void fulfil(Slot wish);
   void learn_slot(Incarnation incarnation, KnownProcess& peer, Slot slot);
   void request(const agent::ToAgent& message);
   void flush();
@@ -158,7 +166,8 @@ class AgentClient {
   FileDescriptor socket_;  // invalid while there is no agent
   agent::OutgoingQueue outgoing_;
   std::map<Incarnation, KnownProcess> peers_;
-  std::set<Slot> wishes_;  // not answered yet
+  std::set<Slot> wishes_;      // no owner known yet
+  std::set<Slot> unanswered_;  // those that this agent was told of and has said nothing about
   bool wishes_everyone_ = false;
   std::deque<Event> ready_;
 };

@@ -122,6 +122,45 @@ TEST_F(AgentClientTest, WishesFromBeforeTheStartAndForOwnersToComeAreKept) {
   EXPECT_EQ(alice.peers_[0].incarnation, bob.incarnation_);
 }
 
+TEST_F(AgentClientTest, WhoAsksForAFreeSlotHearsSoEachTimeItAsks) {
+  AgentThread agent(identity_);
+  Member alice(identity_, kOne);
+  ASSERT_TRUE(alice.client_.start().ok());
+  for (size_t times = 1; times <= 3; ++times) {
+    ASSERT_TRUE(alice.client_.introduce(kTwo).ok());
+    alice.await_unowned(times);
+    EXPECT_EQ(alice.unowned_, std::vector(times, kTwo));
+  }
+  Member bob(identity_, kTwo);
+  ASSERT_TRUE(bob.client_.start().ok());
+  alice.await_peers(1);
+  ASSERT_TRUE(alice.client_.introduce(kTwo).ok());
+  agent::await_turn(identity_);
+  alice.client_.receive(alice);
+  EXPECT_EQ(alice.unowned_.size(), 3u);
+}
+
+TEST_F(AgentClientTest, WhoAsksAgainBeforeTheAnswerHasAskedOnce) {
+  AgentThread agent(identity_);
+  Member alice(identity_, kOne);
+  ASSERT_TRUE(alice.client_.start().ok());
+  for (int times = 0; times < 1000; ++times) ASSERT_TRUE(alice.client_.introduce(kTwo).ok());
+  agent::await_turn(identity_);
+  alice.client_.receive(alice);
+  EXPECT_EQ(alice.unowned_, std::vector{kTwo});
+}
+
+TEST_F(AgentClientTest, TheNextAgentAnswersWhatTheFormerDidNot) {
+  auto agent = std::make_unique<AgentThread>(identity_);
+  Member alice(identity_, kOne);
+  ASSERT_TRUE(alice.client_.start().ok());
+  ASSERT_TRUE(alice.client_.introduce(kTwo).ok());
+  alice.await_unowned(1);
+  agent.reset();
+  agent = std::make_unique<AgentThread>(identity_);
+  alice.await_unowned(2);
+}
+
 TEST_F(AgentClientTest, WhoWantsEveryoneMeetsThemAllAndThoseWhoComeLater) {
   AgentThread agent(identity_);
   Member alice(identity_, kOne), bob(identity_, kTwo);
@@ -246,6 +285,7 @@ class Counting : public AgentEvents {
   void on_peer(PeerProcess) override { add(peers_); }
   void on_peer_slot(Incarnation, Slot) override { add(slots_); }
   void on_peer_dead(Incarnation) override { add(dead_); }
+  void on_unowned(Slot) override {}
   void on_everyone() override { ADD_FAILURE(); }
   void on_refused(std::string_view) override { ADD_FAILURE(); }
   size_t dead() const {

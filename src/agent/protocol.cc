@@ -18,7 +18,7 @@ struct Header {
 };
 
 constexpr uint32_t kMagic = 0x76626d61;
-constexpr uint16_t kVersion = 2;
+constexpr uint16_t kVersion = 3;
 
 constexpr uint64_t kMaxSegment = uint64_t{1} << 40;
 
@@ -142,6 +142,7 @@ bool Introduce::valid() const { return is_slot(slot); }
 bool KnownPeer::valid() const { return incarnation != 0 && is_pid(pid); }
 bool Peer::valid() const { return incarnation != 0 && is_pid(pid) && is_segment_size(segment_size) && slots.valid(); }
 bool PeerSlot::valid() const { return incarnation != 0 && is_slot(slot); }
+bool Unowned::valid() const { return is_slot(slot); }
 bool Dead::valid() const { return incarnation != 0 && is_pid(pid); }
 
 Frame encode(const ToAgent& message) {

@@ -31,6 +31,7 @@ enum class MessageKind : uint16_t {
   peer_slot = 20,
   dead = 21,
   everyone = 22,
+  unowned = 23,
 };
 
 // Why an agent refuses a process. Numbers are never reused.
@@ -81,7 +82,7 @@ struct AddSlot {
   bool valid() const;
 };
 
-// Answered by PEER or PEER_SLOT, at once or when a member with that slot appears.
+// Answered by PEER or PEER_SLOT; by UNOWNED when no member has the slot, and then by one of the former when one does.
 struct Introduce {
   static constexpr MessageKind kKind = MessageKind::introduce;
   static constexpr size_t kDescriptors = 0;
@@ -159,8 +160,16 @@ struct Everyone {
   bool valid() const { return true; }
 };
 
+// Answers INTRODUCE; also when the owner that there was ended before it was introduced.
+struct Unowned {
+  static constexpr MessageKind kKind = MessageKind::unowned;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t slot = 0;
+  bool valid() const;
+};
+
 using ToAgent = std::variant<Hello, AddSlot, Introduce, KnownPeer, IntroduceEveryone>;
-using ToMember = std::variant<Welcome, Refused, Peer, PeerSlot, Dead, Everyone>;
+using ToMember = std::variant<Welcome, Refused, Peer, PeerSlot, Dead, Everyone, Unowned>;
 
 inline constexpr size_t kMaxFrame = 96;
 inline constexpr size_t kMaxDescriptors = 2;

@@ -36,7 +36,11 @@ void Registry::introduce(Incarnation member, Slot slot) {
   Process* owner = owner_of(slot);
   if (owner == &process) return;
   process.wishes.insert(slot);
-  if (owner) settle(process, *owner);
+  if (owner) {
+    settle(process, *owner);
+  } else {
+    mailbox_.post_unowned(member, slot);
+  }
 }
 
 void Registry::introduce_everyone(Incarnation member) {
@@ -70,7 +74,7 @@ void Registry::accepted(Incarnation to, Incarnation whom) {
 
 void Registry::left(Incarnation member) {
   Process& process = *find(member);
-  for (Slot slot : process.record.slots) owners_.erase(slot);
+  disown(process);
   const pid_t pid = process.record.pid;
   process = {};
   process.record = {.incarnation = member, .pid = pid};
@@ -81,7 +85,7 @@ void Registry::left(Incarnation member) {
 void Registry::died(Incarnation incarnation) {
   Process* process = find(incarnation);
   if (!process) return;
-  for (Slot slot : process->record.slots) owners_.erase(slot);
+  disown(*process);
   const pid_t pid = process->record.pid;
   processes_.erase(incarnation);
   for (auto& [other, survivor] : processes_) {
@@ -132,6 +136,15 @@ void Registry::tell_of_everyone() {
     if (!complete) continue;
     process.awaits_everyone = false;
     mailbox_.post_everyone(incarnation);
+  }
+}
+
+// Who was to be introduced to the owner, and had not been told yet, has its answer.
+void Registry::disown(const Process& process) {
+  for (Slot slot : process.record.slots) {
+    owners_.erase(slot);
+    for (const auto& [incarnation, other] : processes_)
+      if (other.present && other.wishes.contains(slot)) mailbox_.post_unowned(incarnation, slot);
   }
 }
 

@@ -43,6 +43,7 @@ class Mailbox {
   virtual void post_peer_slot(Incarnation to, Incarnation whom, Slot slot) = 0;
   virtual void post_dead(Incarnation to, Incarnation whom, pid_t pid) = 0;
   virtual void post_everyone(Incarnation to) = 0;
+  virtual void post_unowned(Incarnation to, Slot slot) = 0;
 };
 
 class Registry {
@@ -53,7 +54,8 @@ class Registry {
   Status join(const MemberRecord& record);
   // EADDRINUSE: a present process, perhaps this one, has it. ENOSPC: the process has as many as there may be.
   Status add_slot(Incarnation member, Slot slot);
-  // Wishes to know the owner of the slot, now or when it appears. Its own slots, and what it knows, are not asked for.
+  // Wishes to know the owner of the slot, now or when it appears; is told if there is none. Its own slots, and what it
+  // knows, are not asked for.
   void introduce(Incarnation member, Slot slot);
   // Wishes to know everybody, now and in time to come; is told when it knows all who are present.
   void introduce_everyone(Incarnation member);
@@ -97,6 +99,7 @@ class Registry {
   void settle_with_all(Process& process);
   void settle(Process& one, Process& other);
   void tell_of_everyone();
+  void disown(const Process& process);
   void post_peer(Process& to, const Process& whom);
   void tell_new_slots(Process& to, const Process& whom);
 

@@ -29,7 +29,9 @@ class RegistryTest : public testing::Test, public Mailbox {
   void post_dead(Incarnation to, Incarnation whom, pid_t pid) override {
     posted_.push_back(name(to) + "<DEAD " + name(whom) + " " + std::to_string(pid));
   }
-
+  void post_unowned(Incarnation to, Slot slot) override {
+    posted_.push_back(name(to) + "<UNOWNED " + std::to_string(slot.value));
+  }
   void post_everyone(Incarnation to) override { posted_.push_back(name(to) + "<EVERYONE"); }
 
   void join(Incarnation who, Slot slot) {
@@ -80,7 +82,7 @@ TEST_F(RegistryTest, TheRuleHoldsWhenBothAskAtOnce) {
 TEST_F(RegistryTest, AWishWaitsForTheOwnerOfItsSlot) {
   join(kAlice, kAliceSlot);
   registry_.introduce(kAlice, kBobSlot);
-  EXPECT_EQ(take(), Posts{});
+  EXPECT_EQ(take(), Posts{"a<UNOWNED 2"});
   join(kCarol, kCarolSlot);
   EXPECT_EQ(take(), Posts{});
   join(kBob, kBobSlot);
@@ -91,7 +93,7 @@ TEST_F(RegistryTest, AWishWaitsForASlotThatAProcessAddsLater) {
   join(kAlice, kAliceSlot);
   join(kBob, kBobSlot);
   registry_.introduce(kAlice, kNewSlot);
-  EXPECT_EQ(take(), Posts{});
+  EXPECT_EQ(take(), Posts{"a<UNOWNED 9"});
   ASSERT_TRUE(registry_.add_slot(kBob, kNewSlot).ok());
   EXPECT_EQ(take(), Posts{"b<PEER a{}"});
   registry_.accepted(kBob, kAlice);
@@ -126,13 +128,20 @@ TEST_F(RegistryTest, DeathIsToldToAcquaintancesAndToNobodyElse) {
   EXPECT_EQ(take(), Posts{});
 }
 
+TEST_F(RegistryTest, EveryQuestionForAFreeSlotIsAnswered) {
+  join(kAlice, kAliceSlot);
+  registry_.introduce(kAlice, kBobSlot);
+  registry_.introduce(kAlice, kBobSlot);
+  EXPECT_EQ(take(), (Posts{"a<UNOWNED 2", "a<UNOWNED 2"}));
+}
+
 TEST_F(RegistryTest, DeathInTheMiddleOfAnIntroductionLeavesTheWishForTheSlotsNextOwner) {
   join(kAlice, kAliceSlot);
   join(kBob, kBobSlot);
   registry_.introduce(kAlice, kBobSlot);
   take();
   registry_.died(kBob);
-  EXPECT_EQ(take(), Posts{});  // Alice has not heard of Bob
+  EXPECT_EQ(take(), Posts{"a<UNOWNED 2"});  // Alice has not heard of Bob
   join(kCarol, kBobSlot);
   EXPECT_EQ(take(), Posts{"c<PEER a{}"});
 }
@@ -195,6 +204,15 @@ TEST_F(RegistryTest, WhoIsCutOffIsAbsentAndItsAcquaintancesHearOfItsDeath) {
   EXPECT_FALSE(registry_.is_present(kBob));
   registry_.died(kBob);
   EXPECT_EQ(take(), Posts{"a<DEAD b 111"});
+}
+
+TEST_F(RegistryTest, WhoIsCutOffInTheMiddleOfAnIntroductionOwnsNothing) {
+  join(kAlice, kAliceSlot);
+  join(kBob, kBobSlot);
+  registry_.introduce(kAlice, kBobSlot);
+  take();
+  registry_.left(kBob);
+  EXPECT_EQ(take(), Posts{"a<UNOWNED 2"});
 }
 
 TEST_F(RegistryTest, WhoIsCutOffMayComeBack) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "base/no_cancellation.h"
 
@@ -45,12 +46,38 @@ bool PeerTable::has_ended(Slot slot) const {
 }
 
 Status PeerTable::want(Slot slot) {
-  if (find(slot) && !is_own_(slot)) return Status::success();
+  const bool is_own = is_own_(slot);
+  if (!is_own && find(slot)) return Status::success();
+  bool had_ended;
   {
     std::lock_guard lock(mutex_);
-    ended_.erase(slot);
+    if (!is_own) asked_.insert(slot);
+    had_ended = ended_.erase(slot) != 0;
   }
-  return introducer_.introduce(slot);
+  const Status asked = introducer_.introduce(slot);
+  if (asked.ok()) return asked;
+  std::lock_guard lock(mutex_);
+  asked_.erase(slot);
+  if (had_ended) ended_.insert(slot);
+  return asked;
+}
+
+bool PeerTable::awaits_answer(Slot slot) const {
+  std::lock_guard lock(mutex_);
+  return asked_.contains(slot);
+}
+
+Status PeerTable::want_everyone() {
+  bool had_asked;
+  {
+    std::lock_guard lock(mutex_);
+    had_asked = std::exchange(asked_for_everyone_, true);
+  }
+  const Status asked = introducer_.introduce_everyone();
+  if (asked.ok()) return asked;
+  std::lock_guard lock(mutex_);
+  asked_for_everyone_ = had_asked;
+  return asked;
 }
 
 // Known before it is found: whoever can be sent to is waited for by everyone() even if memory ends in between.
@@ -59,11 +86,7 @@ void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) 
   PeerList known = without(peer->incarnation(), peer);
   peers_[peer->incarnation()] = peer;
   known_ = std::move(known);
-  for (Slot slot : slots) {
-    by_slot_[slot] = peer;
-    last_owners_[slot] = peer->incarnation();
-    ended_.erase(slot);
-  }
+  for (Slot slot : slots) show(peer, slot);
   generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
 }
 
@@ -79,10 +102,19 @@ PeerList PeerTable::without(Incarnation incarnation, const std::shared_ptr<Peer>
 void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
   std::lock_guard lock(mutex_);
   const auto found = peers_.find(incarnation);
-  if (found == peers_.end()) return;
-  by_slot_[slot] = found->second;
-  last_owners_[slot] = incarnation;
+  if (found != peers_.end()) show(found->second, slot);
+}
+
+void PeerTable::show(const std::shared_ptr<Peer>& owner, Slot slot) {
+  by_slot_[slot] = owner;
+  last_owners_[slot] = owner->incarnation();
   ended_.erase(slot);
+  asked_.erase(slot);
+}
+
+void PeerTable::nobody_owns(Slot slot) {
+  std::lock_guard lock(mutex_);
+  asked_.erase(slot);
 }
 
 std::shared_ptr<Peer> PeerTable::mark_dead(Incarnation incarnation) {
@@ -116,10 +148,24 @@ void PeerTable::everyone_is_known() {
   everyone_came_.notify_all();
 }
 
+void PeerTable::nobody_answers() {
+  std::lock_guard lock(mutex_);
+  asked_.clear();
+  asked_for_everyone_ = false;
+  everyone_came_.notify_all();
+}
+
+bool PeerTable::awaits_everyone() const {
+  std::lock_guard lock(mutex_);
+  return asked_for_everyone_ && !has_everyone();
+}
+
 bool PeerTable::await_everyone(Duration patience) {
   const NoCancellation guard;
   std::unique_lock lock(mutex_);
-  return everyone_came_.wait_for(lock, std::chrono::nanoseconds(patience.ns), [&] { return has_everyone(); });
+  everyone_came_.wait_for(lock, std::chrono::nanoseconds(patience.ns),
+                          [&] { return has_everyone() || !asked_for_everyone_; });
+  return has_everyone();
 }
 
 PeerList PeerTable::everyone() {
@@ -146,7 +192,9 @@ void PeerTable::abandon() {
   new (&peers_) std::map<Incarnation, std::shared_ptr<Peer>>;
   new (&last_owners_) std::map<Slot, Incarnation>;
   new (&ended_) std::set<Slot>;
+  new (&asked_) std::set<Slot>;
   new (&known_) PeerList(just(self_));
+  asked_for_everyone_ = false;
   has_everyone_.store(false, std::memory_order_relaxed);
 }
 

@@ -34,7 +34,8 @@ class PeerTable {
  public:
   // `refresh` takes in introductions that have arrived but were not looked at; called by everyone().
   // `introduce` asks for the process that owns a slot, `introduce_everyone` for all there are and will be; the answer
-  // comes later through add(). All from any thread.
+  // comes later through add(), add_slot(), nobody_owns() and everyone_is_known(), or nobody_answers() for all that is
+  // still to be answered. All from any thread.
   struct Introducer {
     virtual ~Introducer() = default;
     virtual void refresh() = 0;
@@ -53,18 +54,23 @@ class PeerTable {
   bool has_ended(Slot slot) const;
   // Sees to it that find() will answer when the slot's owner is there. Fails when nobody can be introduced.
   Status want(Slot slot);
+  // Whether it is still to be said who owns the slot, or that nobody does, since want() was last called for it.
+  bool awaits_answer(Slot slot) const;
   // Sees to it that known() will have every process of the agent's, those that come later too. Fails as want() does.
   // Whoever is sent messages without having asked for their sender calls this first.
   Status appear() { return introducer_.appear(); }
-  Status want_everyone() { return introducer_.introduce_everyone(); }
+  Status want_everyone();
   // Whether known() has had all those who were there when want_everyone() was first called. They know this process too.
   bool has_everyone() const { return has_everyone_.load(std::memory_order_acquire); }
-  void everyone_is_known();
-  // Waits for that, `patience` at most; whether it is so. No cancellation point.
+  bool awaits_everyone() const;
+  // Waits for that while there is an answer to wait for, `patience` at most; whether it is so. No cancellation point.
   bool await_everyone(Duration patience);
 
   void add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots);
   void add_slot(Incarnation incarnation, Slot slot);
+  void nobody_owns(Slot slot);
+  void everyone_is_known();
+  void nobody_answers();
   // From now on its end is known; remove() follows. Null when unknown.
   std::shared_ptr<Peer> mark_dead(Incarnation incarnation);
   // Forgets it; endpoints that hold it see Peer::dead(). Returns it, or null when unknown.
@@ -91,6 +97,8 @@ class PeerTable {
   void abandon();
 
  private:
+  // With mutex_ held.
+  void show(const std::shared_ptr<Peer>& owner, Slot slot);
   // known_ without that one, and with the other instead if there is one. With mutex_ held.
   PeerList without(Incarnation incarnation, const std::shared_ptr<Peer>& instead = nullptr) const;
 
@@ -105,6 +113,8 @@ class PeerTable {
   std::map<Incarnation, std::shared_ptr<Peer>> peers_;
   std::map<Slot, Incarnation> last_owners_;
   std::set<Slot> ended_;
+  std::set<Slot> asked_;  // for, and not answered
+  bool asked_for_everyone_ = false;
   PeerList known_;  // self_ and peers_
   std::atomic<uint64_t> generation_{0};
 };

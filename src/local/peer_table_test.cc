@@ -57,6 +57,49 @@ TEST_F(PeerTableTest, AsksToBeIntroducedOnlyToWhomItDoesNotKnow) {
   EXPECT_EQ(process.wishes(), std::vector{kOther});
 }
 
+TEST_F(PeerTableTest, AwaitsTheAnswerToWhatItAsked) {
+  process.answer(false);
+  EXPECT_FALSE(peers.awaits_answer(kOther));
+  EXPECT_TRUE(peers.want(kOther).ok());
+  EXPECT_TRUE(peers.want(kNobody).ok());
+  EXPECT_TRUE(peers.awaits_answer(kOther));
+  peers.nobody_owns(kOther);
+  EXPECT_FALSE(peers.awaits_answer(kOther));
+  EXPECT_TRUE(peers.awaits_answer(kNobody));
+  EXPECT_TRUE(peers.want(kOther).ok());
+  EXPECT_TRUE(peers.awaits_answer(kOther)) << "it has asked anew";
+  meet_other();
+  EXPECT_FALSE(peers.awaits_answer(kOther));
+  EXPECT_TRUE(peers.want(kOthersSecond).ok());
+  peers.add_slot(other.adapter().incarnation(), kOthersSecond);
+  EXPECT_FALSE(peers.awaits_answer(kOthersSecond));
+  peers.nobody_answers();
+  EXPECT_FALSE(peers.awaits_answer(kNobody));
+}
+
+TEST_F(PeerTableTest, AwaitsNoAnswerWhereItCouldNotAsk) {
+  process.answer_introductions({ECONNREFUSED});
+  EXPECT_FALSE(peers.want(kOther).ok());
+  EXPECT_FALSE(peers.awaits_answer(kOther));
+  EXPECT_FALSE(peers.want_everyone().ok());
+  EXPECT_FALSE(peers.awaits_everyone());
+}
+
+TEST_F(PeerTableTest, AwaitsEveryoneUntilTheyAreKnownOrNobodyAnswers) {
+  process.answer(false);
+  EXPECT_FALSE(peers.awaits_everyone());
+  EXPECT_TRUE(peers.want_everyone().ok());
+  EXPECT_TRUE(peers.awaits_everyone());
+  peers.nobody_answers();
+  EXPECT_FALSE(peers.awaits_everyone());
+  EXPECT_FALSE(peers.await_everyone(Duration::milliseconds(1'000'000))) << "there is nothing to wait for";
+  EXPECT_TRUE(peers.want_everyone().ok());
+  EXPECT_TRUE(peers.awaits_everyone());
+  peers.everyone_is_known();
+  EXPECT_FALSE(peers.awaits_everyone());
+  EXPECT_TRUE(peers.await_everyone(Duration{}));
+}
+
 TEST_F(PeerTableTest, SaysThatThisProcessIsWantedByItself) {
   EXPECT_TRUE(peers.want(kOwn).ok());
   EXPECT_EQ(process.wishes(), std::vector{kOwn}) << "somebody must take its notices";
@@ -68,6 +111,10 @@ TEST_F(PeerTableTest, RemembersThatASlotsOwnerHasEndedUntilItIsWantedAnew) {
   EXPECT_FALSE(peers.has_ended(kOther));
   peers.remove(other.adapter().incarnation());
   EXPECT_TRUE(peers.has_ended(kOther));
+  process.answer_introductions({EMFILE});
+  EXPECT_FALSE(peers.want(kOther).ok());
+  EXPECT_TRUE(peers.has_ended(kOther));
+  process.answer_introductions(Status::success());
   EXPECT_TRUE(peers.want(kOther).ok());
   EXPECT_FALSE(peers.has_ended(kOther));
 }

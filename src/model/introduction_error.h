@@ -10,7 +10,9 @@
 
 namespace verbatim::model {
 
-// Starting an agent and being introduced by it, on a busy machine.
+// For the agent to say whether the peer's process is there. It always does, unless it is stopped.
+inline constexpr Duration kAgentPatience = Duration::milliseconds(30'000);
+// From then on: for the peer's process to appear there.
 inline constexpr Duration kIntroductionPatience = Duration::milliseconds(1000);
 
 inline Status introduction_error(Status status) {

@@ -16,8 +16,8 @@ Status attach_multicast(Device& device, QueuePairType type, Qpn qpn, const Gid& 
   if (!may_be_attached(type, group)) return {EINVAL};
   // Who sends asks the agent for all of its members, so we must be one, and known to those who asked before.
   if (const Status wanted = device.peers().want_everyone(); !wanted.ok()) return introduction_error(wanted);
-  if (!device.peers().await_everyone(kIntroductionPatience))
-    log(LogLevel::warn, "the agent is slow: who sends to {} now may miss QP {:#08x}", group.text(), qpn.value);
+  if (!device.peers().await_everyone(kAgentPatience))
+    log(LogLevel::warn, "the agent does not answer: who sends to {} now may miss QP {:#08x}", group.text(), qpn.value);
   return device.adapter().attach(qpn, group);
 }
 

@@ -12,7 +12,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using enum CompletionStatus;
 
+constexpr Duration kAgentAnswer = Duration::milliseconds(30'000);
 constexpr Duration kIntroduction = Duration::milliseconds(1000);
+constexpr Duration kTick = Duration::nanoseconds(1);
 constexpr uint32_t kKey = 7;
 
 struct BeforeIntroduction : testing::Test {
@@ -35,11 +37,12 @@ struct BeforeIntroduction : testing::Test {
     EXPECT_TRUE(modify(*qp, QueuePairState::rts, attributes, kSendPsn).ok());
     return qp;
   }
-  static void post(End& from, End& to, uint64_t id) {
+  static void post(End& from, End& to, uint64_t id, const Gid& destination = kHostGid) {
     SendWork work = from.work(to, SendOpcode::send, id, 8);
-    work.operands = DatagramTarget{.address = {.source = kHostGid, .destination = kHostGid, .pd = from.side.pd->id()},
-                                   .qpn = to.qp->qpn(),
-                                   .qkey = kKey};
+    work.operands =
+        DatagramTarget{.address = {.source = kHostGid, .destination = destination, .pd = from.side.pd->id()},
+                       .qpn = to.qp->qpn(),
+                       .qkey = kKey};
     ASSERT_TRUE(from.post(work).ok());
   }
   void post(uint64_t id) { post(a, b, id); }
@@ -74,6 +77,69 @@ TEST_F(BeforeIntroduction, ItIsLostWhenNobodyIsIntroducedInTime) {
   a.side.clock.advance(kIntroduction);
   EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
   EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+}
+
+TEST_F(BeforeIntroduction, ItWaitsForAnAgentThatIsSlowToAnswer) {
+  a.side.process.answer(false);
+  post(1);
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.clock.advance(kAgentAnswer + Duration::nanoseconds(-1));
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.process.peers().nobody_owns(b.qp->qpn().slot());
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.clock.advance(kIntroduction + Duration::nanoseconds(-1));
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.clock.advance(kTick);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+}
+
+TEST_F(BeforeIntroduction, ItDoesNotWaitForEverForAnAgentThatIsStopped) {
+  a.side.process.answer(false);
+  post(1);
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.clock.advance(kAgentAnswer);
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.clock.advance(kIntroduction);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+}
+
+TEST_F(BeforeIntroduction, ItIsLostAtOnceWhenNobodyCanBeAsked) {
+  a.side.process.answer_introductions({ECONNREFUSED});
+  post(1);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 1u);
+}
+
+TEST_F(BeforeIntroduction, AMessageToAGroupWaitsUntilEveryoneIsKnown) {
+  a.side.process.answer(false);
+  ASSERT_TRUE(a.side.device.peers().want_everyone().ok());
+  const Gid group = gid_of("ff12::1");
+  ASSERT_TRUE(b.side.device.adapter().attach(b.qp->qpn(), group).ok());
+  post(a, b, 1, group);
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.clock.advance(kAgentAnswer + Duration::nanoseconds(-1));
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  introduce(a.side.process, b.side.process);
+  EXPECT_THAT(poll(*a.cq), IsEmpty());
+  a.side.process.peers().everyone_is_known();
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  EXPECT_EQ(a.side.device.dropped_messages(), 0u);
+}
+
+// Each question costs the agent a wake-up.
+TEST_F(BeforeIntroduction, TheAgentIsAskedOnceForEachMessageThatWaits) {
+  post(1);
+  for (int times = 0; times < 100; ++times) EXPECT_THAT(poll(*a.cq), IsEmpty());
+  EXPECT_EQ(a.side.process.wishes().size(), 1u);
+  a.side.clock.advance(kIntroduction);
+  EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{1, success}));
+  for (uint64_t id = 2; id < 10; ++id) {
+    post(id);
+    EXPECT_THAT(outcomes(poll(*a.cq)), ElementsAre(Outcome{id, success}));
+  }
+  EXPECT_EQ(a.side.process.wishes().size(), 1u);
 }
 
 TEST_F(BeforeIntroduction, OnlyTheFirstDatagramToSomebodyAbsentWaits) {

@@ -327,7 +327,7 @@ Requester::Step Requester::on_outcome(const SendWork& work, Advance outcome, con
   // Its place among the completions is behind those in flight.
   if (sends_.in_flight() != 0) return hold(Hold::answer);
   const bool unknown = is_introduction_due(outcome, verdict);
-  if (unknown && keep_waiting(introduction_, introduction_patience())) return hold(Hold::time);
+  if (unknown && await_introduction(work)) return hold(Hold::time);
   if (!core_.is_reliable()) {
     if (is_own_error(verdict)) return fail_head(verdict);
     // Who is there and not ready loses what comes.
@@ -355,6 +355,19 @@ bool Requester::keep_waiting(Wait& wait, Duration patience) {
   const Instant now = core_.device.clock().now();
   if (!wait.begun) wait = {true, patience == kForever ? kNever : now + patience};
   return now < wait.until;
+}
+
+bool Requester::await_introduction(const SendWork& work) {
+  local::PeerTable& peers = core_.device.peers();
+  // Who sends to a group has asked for everyone with the address handle.
+  const bool is_datagram = core_.is(QueuePairType::ud);
+  const bool is_group = is_datagram && work.operands.datagram.address.destination.is_multicast();
+  const Slot slot = (is_datagram ? work.operands.datagram.qpn : core_.attributes.destination).slot();
+  // Anew for each request: what was answered before may be true no more.
+  if (!is_group && !std::exchange(has_asked_, true) && !peers.want(slot).ok() && !core_.is_reliable()) return false;
+  const bool is_awaited = is_group ? peers.awaits_everyone() : peers.awaits_answer(slot);
+  if (is_awaited && keep_waiting(agent_answer_, kAgentPatience)) return true;
+  return keep_waiting(introduction_, introduction_patience());
 }
 
 Duration Requester::introduction_patience() const {
@@ -548,7 +561,8 @@ void Requester::clear() {
   parts_.reset();
   window_change_.reset();
   hold_ = Hold::nothing;
-  last_answers_ = introduction_ = not_ready_ = no_receive_ = {};
+  last_answers_ = agent_answer_ = introduction_ = not_ready_ = no_receive_ = {};
+  has_asked_ = false;
   attempt_ = draw_attempt();
   stream_ = static_cast<uint32_t>(random_u64());
   next_number_ = next_part_ = receives_used_ = 0;
@@ -559,7 +573,7 @@ void Requester::complete_head() {
   const SendWork& work = sends_.head();
   log(LogLevel::trace, "QP {:#08x} WR {:#x} {} of {} bytes: SUCCESS", core_.qpn.value, work.work_id, name(work.opcode),
       work.length);
-  introduction_.begun = not_ready_.begun = no_receive_.begun = false;
+  agent_answer_.begun = introduction_.begun = not_ready_.begun = no_receive_.begun = has_asked_ = false;
   if (work.signaled || core_.setup.signal_all) {
     finish_head(CompletionStatus::success, Reason::none);
   } else {

@@ -93,6 +93,8 @@ class Requester {
   // Of a peer that is dead: whether the program has yet to see some.
   bool may_have_last_answers() const;
   bool keep_waiting(Wait& wait, Duration patience);
+  // Of a request whose peer's process is not known.
+  bool await_introduction(const SendWork& work);
   void withdraw();
   bool on_part(const local::Awaiting& awaiting, const local::ReplyFields& reply);
   // The number of the oldest part in flight of a READ or WRITE.
@@ -139,6 +141,8 @@ class Requester {
   std::optional<local::Revocation> window_change_;  // the next request has made it, and waits for its end
   Hold hold_ = Hold::nothing;                       // since the last run
   Wait last_answers_;
+  bool has_asked_ = false;  // the agent, for the next request
+  Wait agent_answer_;
   Wait introduction_;
   Wait not_ready_;
   Wait no_receive_;

@@ -282,6 +282,21 @@ TEST_F(RequesterTest, AnUnknownPeerHasASecondMoreToShowItself) {
   EXPECT_EQ(completions[0].reason, Reason::peer_unknown);
 }
 
+TEST_F(RequesterTest, TheWaitForAnUnknownPeerBeginsWithTheAgentsAnswer) {
+  a.side.process.answer(false);
+  bring(*a.qp, message_attributes(Qpn::of(Slot{0x77}, 1)));
+  ASSERT_TRUE(a.post(send(1)).ok());
+  EXPECT_THAT(poll_a(), IsEmpty());
+  pass(kIntroduction * 20);
+  EXPECT_THAT(poll_a(), IsEmpty());
+  a.side.process.peers().nobody_owns(Slot{0x77});
+  EXPECT_THAT(poll_a(), IsEmpty());
+  pass(kIntroduction + kPatience + Duration::nanoseconds(-1));
+  EXPECT_THAT(poll_a(), IsEmpty());
+  pass(kTick);
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{1, retry_exceeded}));
+}
+
 TEST_F(RequesterTest, TheWaitForAPeerThatIsNotReadyBeginsWhenItIsKnown) {
   End late(0x50);
   bring(*late.qp, message_attributes(a.qp->qpn()), QueuePairState::init);

@@ -260,9 +260,14 @@ void Process::on_peer_dead(Incarnation incarnation) {
   peers_->self()->ring();
 }
 
+void Process::on_unowned(Slot slot) { peers_->nobody_owns(slot); }
+
 void Process::on_everyone() { peers_->everyone_is_known(); }
 
-void Process::on_refused(std::string_view why) { log(LogLevel::warn, "the agent refuses this process: {}", why); }
+void Process::on_refused(std::string_view why) {
+  log(LogLevel::warn, "the agent refuses this process: {}", why);
+  peers_->nobody_answers();
+}
 
 void Process::on_addresses() {
   address_watch_->drain();

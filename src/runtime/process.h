@@ -52,6 +52,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   void on_peer(PeerProcess peer) override;
   void on_peer_slot(Incarnation incarnation, Slot slot) override;
   void on_peer_dead(Incarnation incarnation) override;
+  void on_unowned(Slot slot) override;
   void on_everyone() override;
   void on_refused(std::string_view why) override;
 

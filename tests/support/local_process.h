@@ -108,7 +108,13 @@ class LocalProcess final : public local::PeerTable::Introducer {
   Status introduce(Slot slot) override {
     std::lock_guard lock(mutex_);
     wishes_.push_back(slot);
+    if (introduction_.ok() && answers_) peers_.nobody_owns(slot);
     return introduction_;
+  }
+  // Whether introduce() is answered at once that nobody owns the slot: the agent does so unless it hardly runs.
+  void answer(bool answers) {
+    std::lock_guard lock(mutex_);
+    answers_ = answers;
   }
   Status appear() override {
     std::lock_guard lock(mutex_);
@@ -123,7 +129,7 @@ class LocalProcess final : public local::PeerTable::Introducer {
   Status introduce_everyone() override {
     std::lock_guard lock(mutex_);
     wishes_everyone_ = true;
-    if (introduction_.ok()) peers_.everyone_is_known();
+    if (introduction_.ok() && answers_) peers_.everyone_is_known();
     return introduction_;
   }
   bool wishes_everyone() const {
@@ -146,6 +152,7 @@ class LocalProcess final : public local::PeerTable::Introducer {
   std::vector<Slot> wishes_;
   bool wishes_everyone_ = false;
   Status introduction_;
+  bool answers_ = true;
   Status claiming_;
   const LocalProcess* late_ = nullptr;
   std::vector<const LocalProcess*> met_;
