@@ -7,6 +7,23 @@ namespace verbatim::conformance {
 
 using Act = Command::Act;
 
+namespace {
+
+Command command_of(Act act, uint32_t index, const FarRequest& request) {
+  return {.act = act,
+          .queue_pair = index,
+          .remote_address = request.remote_address,
+          .rkey = request.rkey,
+          .id = request.id,
+          .pieces = {request.piece},
+          .opcode = request.opcode,
+          .immediate = request.immediate,
+          .flags = request.flags,
+          .target = request.target};
+}
+
+}  // namespace
+
 std::string name(Setting setting) {
   switch (setting) {
     case Setting::in_process:
@@ -131,17 +148,7 @@ std::optional<ibv_wc> Responder::poll(std::chrono::milliseconds patience) {
 }
 
 int Responder::post_send(uint32_t index, const FarRequest& request) {
-  return ask({.act = Act::post_send,
-              .queue_pair = index,
-              .remote_address = request.remote_address,
-              .rkey = request.rkey,
-              .id = request.id,
-              .pieces = {request.piece},
-              .opcode = request.opcode,
-              .immediate = request.immediate,
-              .flags = request.flags,
-              .target = request.target})
-      .error;
+  return ask(command_of(Act::post_send, index, request)).error;
 }
 
 int Responder::add_remotely(uint32_t index, ibv_wr_opcode opcode, const RemoteMemory& there, uint32_t count) {
@@ -154,12 +161,8 @@ int Responder::add_remotely(uint32_t index, ibv_wr_opcode opcode, const RemoteMe
       .error;
 }
 
-void Responder::begin_writing(uint32_t index, const RemoteMemory& there, uint64_t length) {
-  ask({.act = Act::begin_writing,
-       .queue_pair = index,
-       .remote_address = there.address,
-       .rkey = there.rkey,
-       .length = length});
+void Responder::begin_writing(uint32_t index, const FarRequest& request) {
+  ask(command_of(Act::begin_writing, index, request));
 }
 
 void Responder::end_writing() { ask({.act = Act::end_writing}); }

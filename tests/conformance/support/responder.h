@@ -32,7 +32,7 @@ struct Piece {
 inline constexpr size_t kReceivePieces = 32;
 inline constexpr size_t kReadBytes = 40;
 
-// A send work request of a responder's own, with one piece of its memory at most.
+// A send work request of a responder's own, with one piece of its memory at most. An atomic one adds 1.
 struct FarRequest {
   uint64_t id = 0;
   ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
@@ -189,9 +189,9 @@ class Responder {
   // Adds 1 `count` times to the eight bytes there, by FETCH_ADD or by as many CMP_SWAP as it takes, into the first
   // bytes of its memory, one at a time. The errno; EIO when a request fails.
   int add_remotely(uint32_t index, ibv_wr_opcode opcode, const RemoteMemory& there, uint32_t count);
-  // A thread of that queue pair WRITEs the first `length` bytes of its memory there, again and again, even when it is
-  // refused. The end of it destroys all queue pairs.
-  void begin_writing(uint32_t index, const RemoteMemory& there, uint64_t length);
+  // A thread of that queue pair posts this request again and again, even when it is refused. The end of it destroys all
+  // queue pairs.
+  void begin_writing(uint32_t index, const FarRequest& request);
   void end_writing();
   // The errno of entering and of leaving a multicast group.
   int attach(uint32_t index, const ibv_gid& group);

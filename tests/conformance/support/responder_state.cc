@@ -9,7 +9,6 @@
 #include <cstring>
 #include <thread>
 
-#include "conformance/support/pair.h"
 #include "conformance/support/window.h"
 
 namespace verbatim::conformance {
@@ -147,23 +146,29 @@ Reply ResponderState::post_receive(const Command& command) const {
   return {.error = srq ? ibv_post_srq_recv(srq, &request, &bad) : ibv_post_recv(qp, &request, &bad)};
 }
 
-Reply ResponderState::post_send(const Command& command) {
+Request ResponderState::request_of(const Command& command) const {
   Request request{.id = command.id,
                   .opcode = command.opcode,
                   .remote_address = command.remote_address,
                   .rkey = command.rkey,
                   .flags = command.flags,
                   .immediate = command.immediate,
+                  .compare_add = 1,
                   .qpn = command.target.qpn,
                   .qkey = Wiring{}.qkey,
                   .shared_queue = command.target.shared_queue};
+  const Piece& piece = command.pieces[0];
+  if (piece.length) request.sges = {{memory_->address(piece.offset), piece.length, region_->lkey}};
+  return request;
+}
+
+Reply ResponderState::post_send(const Command& command) {
+  Request request = request_of(command);
   ibv_qp* const qp = queue_pairs_[command.queue_pair].get();
   if (qp->qp_type == IBV_QPT_UD) {
     handles_.push_back(side_.create_address_handle(command.target.gid));
     request.handle = handles_.back().get();
   }
-  const Piece& piece = command.pieces[0];
-  if (piece.length) request.sges = {{memory_->address(piece.offset), piece.length, region_->lkey}};
   Posted posted;
   do posted = post(qp, {request});
   while (posted.error == ENOMEM && (std::this_thread::yield(), true));
@@ -203,13 +208,9 @@ Reply ResponderState::next_event(const Command& command) {
 }
 
 void ResponderState::begin_writing(const Command& command) {
-  const auto write = [this, command](const std::stop_token& stop, ibv_qp* qp) {
-    ibv_sge sge{memory_->address(), static_cast<uint32_t>(command.length), region_->lkey};
-    ibv_send_wr request{.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
-    request.wr.rdma = {command.remote_address, command.rkey};
+  const auto write = [this, request = request_of(command)](const std::stop_token& stop, ibv_qp* qp) {
     while (!stop.stop_requested()) {
-      ibv_send_wr* bad = nullptr;
-      const int error = ibv_post_send(qp, &request, &bad);
+      const int error = post(qp, {request}).error;
       EXPECT_TRUE(error == 0 || error == ENOMEM) << strerror(error);
       // The CQ is everybody's; room for one's own requests comes from whoever takes their completions.
       ibv_wc completions[4];

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "conformance/support/responder.h"
+#include "conformance/support/pair.h"
 
 namespace verbatim::conformance {
 
@@ -18,6 +18,8 @@ class ResponderState {
   Reply create_queue_pair(const Command& command);
   Reply post_receives(const Command& command);
   Reply post_receive(const Command& command) const;
+  // But for the handle of a datagram.
+  Request request_of(const Command& command) const;
   Reply post_send(const Command& command);
   Reply add_remotely(const Command& command) const;
   Reply next_event(const Command& command);

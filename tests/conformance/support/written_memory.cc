@@ -9,27 +9,52 @@ namespace {
 constexpr uint64_t kBefore = 76;
 constexpr uint64_t kOwners = 77;
 
+bool is_atomic(const Operation& operation) { return operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
+
 }  // namespace
 
-void WrittenMemory::set_up(Setting writers, MemoryKind memory) {
+std::string name(const Operation& operation) {
+  return std::string(transport_name(operation.type)) + std::string(opcode_name(operation.opcode));
+}
+
+void WrittenMemory::set_up(Setting writers, MemoryKind memory, const Operation& operation) {
+  operation_ = operation;
   writers_ = Responder::start(writers);
   writers_->register_memory(kLength);
   side_.emplace();
   memory_.emplace(memory, kLength);
+  if (operation.type != IBV_QPT_XRC_SEND) return;
+  domain_ = side_->open_xrc_domain();
+  shared_ = side_->create_shared_queue(domain_.get());
+  EXPECT_EQ(ibv_get_srq_num(shared_.get(), &shared_queue_), 0);
 }
 
 void WrittenMemory::connect_writers() {
   fill(memory_->bytes(), kBefore);
+  const Wiring wiring{.access = kAccess};
   for (uint32_t i = 0; i < kWriters; ++i) {
-    const Address writer = writers_->create_queue_pair();
-    queue_pairs_.push_back(side_->create_queue_pair());
-    ASSERT_EQ(connect(queue_pairs_.back().get(), writer), 0);
-    ASSERT_EQ(writers_->connect(i, side_->address_of(queue_pairs_.back().get())), 0);
+    const Address writer = writers_->create_queue_pair(operation_.type);
+    queue_pairs_.push_back(domain_ ? side_->create_xrc_receiver(domain_.get())
+                                   : side_->create_queue_pair(kOrdinaryCapabilities, false, operation_.type));
+    ASSERT_EQ(connect(queue_pairs_.back().get(), writer, wiring), 0);
+    ASSERT_EQ(writers_->connect(i, side_->address_of(queue_pairs_.back().get()), wiring, operation_.type), 0);
   }
 }
 
+void WrittenMemory::post_receives(uint32_t index, uint32_t lkey) {
+  ibv_sge all{memory_->address(), kLength, lkey};
+  ibv_recv_wr request{.sg_list = &all, .num_sge = 1};
+  ibv_recv_wr* bad = nullptr;
+  for (uint32_t i = 0; i < kOrdinaryCapabilities.max_recv_wr; ++i)
+    ASSERT_EQ(ibv_post_recv(queue_pairs_[index].get(), &request, &bad), 0);
+}
+
 void WrittenMemory::begin_writing(uint32_t index, uint32_t rkey) {
-  writers_->begin_writing(index, {memory_->address(), rkey}, kLength);
+  writers_->begin_writing(index, {.opcode = operation_.opcode,
+                                  .piece = {.length = is_atomic(operation_) ? uint32_t{sizeof(uint64_t)} : kLength},
+                                  .remote_address = memory_->address(),
+                                  .rkey = rkey,
+                                  .target = {.shared_queue = shared_queue_}});
 }
 
 void WrittenMemory::let_them_write() {
@@ -68,6 +93,7 @@ void WrittenMemory::end_writing() {
 
 std::string writing_name(Setting writers, MemoryKind memory) {
   std::string where = is_other_process(writers) ? "WritersElsewhere" : "WritersHere";
+  if (writers == Setting::other_process_file) where += "FromFile";
   if (writers == Setting::other_process_unreachable) where += "Asking";
   return where + (memory == MemoryKind::file ? "File" : "Anonymous");
 }
