@@ -1,34 +1,15 @@
 // As remote_error_test.cc, for the rest of what names the target's memory: atomics, WRITEs with immediate data, and all
 // of it over XRC.
-#include "conformance/support/pair.h"
+#include "conformance/support/operation.h"
 
 namespace verbatim::conformance {
 namespace {
 
-constexpr unsigned kAccess = kEveryAccess | IBV_ACCESS_REMOTE_ATOMIC;
-
-struct Operation {
-  ibv_qp_type type;
-  ibv_wr_opcode opcode;
-
-  bool extended() const { return type == IBV_QPT_XRC_SEND; }
-  bool is_atomic() const { return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
-  bool needs_depth() const { return is_atomic() || opcode == IBV_WR_RDMA_READ; }
-  unsigned right() const {
-    if (is_atomic()) return IBV_ACCESS_REMOTE_ATOMIC;
-    return opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-  }
-};
 constexpr Operation kOperations[] = {
     {IBV_QPT_RC, IBV_WR_RDMA_WRITE_WITH_IMM},      {IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP},
     {IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD},     {IBV_QPT_XRC_SEND, IBV_WR_RDMA_WRITE},
     {IBV_QPT_XRC_SEND, IBV_WR_RDMA_READ},          {IBV_QPT_XRC_SEND, IBV_WR_RDMA_WRITE_WITH_IMM},
     {IBV_QPT_XRC_SEND, IBV_WR_ATOMIC_CMP_AND_SWP}, {IBV_QPT_XRC_SEND, IBV_WR_ATOMIC_FETCH_AND_ADD}};
-
-std::string operation_name(const testing::TestParamInfo<std::tuple<Setting, Operation>>& info) {
-  const auto& [setting, operation] = info.param;
-  return name(setting) + (operation.extended() ? "Xrc" : "Rc") + std::string(opcode_name(operation.opcode));
-}
 
 class OperationError : public PairTest, public testing::WithParamInterface<std::tuple<Setting, Operation>> {
  protected:

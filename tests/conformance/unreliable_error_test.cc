@@ -57,6 +57,20 @@ class Unreliable : public PairTest, public testing::WithParamInterface<Setting> 
     EXPECT_FALSE(far_->next_event(std::chrono::milliseconds(0)));
     EXPECT_FALSE(near_->next_event(std::chrono::milliseconds(0)));
   }
+  // The sender hears of success; the receiver's queue pair breaks with the receive that it cannot fill.
+  void expect_receiver_broken(const Request& request, uint64_t bad, uint64_t behind) {
+    EXPECT_EQ(post(request), kAllPosted);
+    EXPECT_EQ(next(), succeeded(request.id));
+    for (const Outcome expected : {Outcome{bad, IBV_WC_LOC_PROT_ERR, far_address_.qpn, true},
+                                   Outcome{behind, IBV_WC_WR_FLUSH_ERR, far_address_.qpn, true}}) {
+      const std::optional<ibv_wc> completion = far_->poll();
+      ASSERT_TRUE(completion) << "receive " << expected.id;
+      EXPECT_EQ(outcome_of(*completion), expected);
+    }
+    EXPECT_EQ(far_->state_of(), IBV_QPS_ERR);
+    EXPECT_EQ(state_of(qp_.get()), IBV_QPS_RTS);
+    EXPECT_EQ(far_->first_difference(0, kLength, 1, 0), std::nullopt);
+  }
   // The request's own error: the send queue stops, and goes on by modify alone.
   void expect_stopped(Request bad, ibv_wc_status status) {
     bad.id = 7;
@@ -112,6 +126,38 @@ TEST_P(UnreliableError, LongerThanTheReceiveAMessageIsLostAndTheReceiveStays) {
   for (const uint32_t length : {kRoom + 1, kFetched}) expect_lost(message(1, length));
   expect_nothing_broken();
   expect_delivered(1);
+}
+
+// What was taken from a shared queue cannot be put back (IBTA 9.9.3, class E).
+TEST_P(UnreliableError, LongerThanASharedReceiveAMessageBreaksTheReceiverAlone) {
+  constexpr uint32_t kIndex = 3;
+  far_address_ = far_->create_queue_pair(IBV_QPT_UC, true);
+  ASSERT_EQ(far_->connect(kIndex, near_->address_of(qp_.get()), {}, IBV_QPT_UC), 0);
+  ASSERT_EQ(conformance::connect(qp_.get(), far_address_), 0);
+  ASSERT_EQ(far_->post_receive(kIndex, 1, {{kInto, kRoom}}), 0);
+  EXPECT_EQ(post(message(1, kRoom + 1)), kAllPosted);
+  EXPECT_EQ(next(), succeeded(1));
+  const std::optional<ibv_wc> completion = far_->poll();
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(outcome_of(*completion), (Outcome{1, IBV_WC_LOC_LEN_ERR, far_address_.qpn, true}));
+  const std::optional<Event> event = far_->next_event();
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->type, IBV_EVENT_QP_LAST_WQE_REACHED);
+  EXPECT_EQ(far_->state_of(kIndex), IBV_QPS_ERR);
+  EXPECT_EQ(state_of(qp_.get()), IBV_QPS_RTS);
+  EXPECT_EQ(far_->first_difference(0, kLength, 1, 0), std::nullopt);
+}
+
+TEST_P(UnreliableError, AReceiveWhoseSgeIsBadBreaksTheReceiverAlone) {
+  for (const uint32_t length : {64u, kFetched}) {
+    SCOPED_TRACE(length);
+    ASSERT_EQ(to_state(qp_.get(), IBV_QPS_RESET), 0);
+    ASSERT_EQ(far_->to_state(0, IBV_QPS_RESET), 0);
+    connect();
+    ASSERT_EQ(far_->post_receive(0, 1, {{kLength - kFetched + 1, kFetched}}), 0);
+    post_receive(2);
+    expect_receiver_broken(message(1, length), 1, 2);
+  }
 }
 
 TEST_P(UnreliableError, AWriteThatItsKeyDoesNotAllowIsLostAndTheReceiveStays) {
@@ -242,6 +288,12 @@ TEST_P(DatagramError, LongerThanTheReceiveItIsLostAndTheReceiveStays) {
   expect_delivered(1);
 }
 
+TEST_P(DatagramError, AReceiveWhoseSgeIsBadBreaksTheReceiverAlone) {
+  ASSERT_EQ(far_->post_receive(0, 1, {{kLength - kRoom + 1, kRoom}}), 0);
+  post_receive(2);
+  expect_receiver_broken(message(1, kRoom - kDatagramHeader), 1, 2);
+}
+
 TEST_P(DatagramError, ToOneThatIsNotReadyItIsLost) {
   ASSERT_EQ(far_->to_state(0, IBV_QPS_RESET), 0);
   expect_lost(message(1));
@@ -270,6 +322,18 @@ TEST_P(DatagramError, LongerThanThePathCarriesItStopsTheSendQueue) {
   EXPECT_EQ(next(), succeeded(1));
   expect_receive(1, limit + kDatagramHeader);
   expect_nothing_broken();
+}
+
+TEST_P(DatagramError, AnSgeThatIsBadStopsTheSendQueue) {
+  post_receive(1);
+  Request bad = message(0, 8);
+  bad.sges[0].lkey ^= 0x5a5a00;
+  expect_stopped(bad, IBV_WC_LOC_PROT_ERR);
+  bad = message(0, 8);
+  bad.sges[0].addr = memory_->address(kLength - 7);
+  expect_stopped(bad, IBV_WC_LOC_PROT_ERR);
+  expect_nothing_broken();
+  expect_delivered(1);
 }
 
 TEST_P(DatagramError, AnAddressOfAnotherPdStopsTheSendQueue) {

@@ -1,0 +1,34 @@
+// An operation over a reliable transport, as the parameter of a script.
+#pragma once
+
+#include <string>
+#include <tuple>
+
+#include "conformance/support/pair.h"
+
+namespace verbatim::conformance {
+
+// All that an operation may need.
+inline constexpr unsigned kAccess = kEveryAccess | IBV_ACCESS_REMOTE_ATOMIC;
+
+struct Operation {
+  ibv_qp_type type;
+  ibv_wr_opcode opcode;
+
+  bool extended() const { return type == IBV_QPT_XRC_SEND; }
+  ibv_qp_type peer_type() const { return extended() ? IBV_QPT_XRC_RECV : type; }
+  bool is_atomic() const { return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
+  bool takes_receive() const { return opcode == IBV_WR_SEND || opcode == IBV_WR_RDMA_WRITE_WITH_IMM; }
+  bool needs_depth() const { return is_atomic() || opcode == IBV_WR_RDMA_READ; }
+  unsigned right() const {
+    if (is_atomic()) return IBV_ACCESS_REMOTE_ATOMIC;
+    return opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+  }
+};
+
+inline std::string operation_name(const testing::TestParamInfo<std::tuple<Setting, Operation>>& info) {
+  const auto& [setting, operation] = info.param;
+  return name(setting) + std::string(transport_name(operation.type)) + std::string(opcode_name(operation.opcode));
+}
+
+}  // namespace verbatim::conformance
