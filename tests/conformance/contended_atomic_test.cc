@@ -14,8 +14,12 @@ constexpr unsigned kAccess = kEveryAccess | IBV_ACCESS_REMOTE_ATOMIC;
 using Parameters = std::tuple<Setting, MemoryKind>;
 
 std::string parameters_name(const testing::TestParamInfo<Parameters>& info) {
-  return std::string(is_other_process(std::get<0>(info.param)) ? "ProcessesOn" : "ThreadsOn") +
-         (std::get<1>(info.param) == MemoryKind::file ? "MemoryThatPeersMap" : "MemoryThatPeersDoNotMap");
+  const auto& [peers, memory] = info.param;
+  const bool asking = peers == Setting::other_process_unreachable;
+  return std::string(asking                    ? "ProcessesAskingFor"
+                     : is_other_process(peers) ? "ProcessesOn"
+                                               : "ThreadsOn") +
+         (memory == MemoryKind::file ? "MemoryThatPeersMap" : "MemoryThatPeersDoNotMap");
 }
 
 class ContendedWord : public testing::TestWithParam<Parameters> {
@@ -60,7 +64,8 @@ class ContendedWord : public testing::TestWithParam<Parameters> {
   std::vector<std::unique_ptr<Responder>> peers_;
 };
 INSTANTIATE_TEST_SUITE_P(Each, ContendedWord,
-                         testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous),
+                         testing::Combine(testing::Values(Setting::in_process, Setting::other_process_anonymous,
+                                                          Setting::other_process_unreachable),
                                           testing::Values(MemoryKind::anonymous, MemoryKind::file)),
                          parameters_name);
 

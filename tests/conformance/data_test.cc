@@ -1,5 +1,4 @@
 // The data checker: every byte of READ and WRITE is where it belongs, and no byte beside it has changed.
-#include <fstream>
 #include <random>
 
 #include "conformance/support/pair.h"
@@ -235,14 +234,7 @@ TEST_P(Data, OfManyMessagesInOneList) {
 
 TEST_P(LongData, UpToTheLongestMessage) {
   if (!test_everything()) GTEST_SKIP() << "VERBATIM_TEST_ALL=1 does";
-  std::ifstream meminfo("/proc/meminfo");
-  std::string word;
-  while (meminfo >> word && word != "MemAvailable:") {
-  }
-  uint64_t kilobytes = 0;
-  meminfo >> kilobytes;
-  if (kilobytes < 8 << 20) GTEST_SKIP() << "needs 8 GiB of memory, " << kilobytes << " KiB are available";
-  constexpr uint64_t kLongest = uint64_t{1} << 31;
+  if (const std::string lack = lack_of_memory(); !lack.empty()) GTEST_SKIP() << lack;
   set_up_for(kLongest);
   for (uint64_t size = 1 << 21; size < kLongest / 4; size *= 8)
     for (const int64_t more : {-1, 0, 1}) expect_moved(kGuard + 1, size + static_cast<uint64_t>(more), kGuard + 2);

@@ -228,6 +228,28 @@ TEST_P(LongMessage, OfMegabytes) {
   if (test_everything()) expect_delivered(kGuard + 3, 64 * kMegabyte + 1, kGuard + 2);
 }
 
+// One of each way that a long message takes.
+std::vector<Delivery> deliveries_of_the_longest() {
+  std::vector<Delivery> all = deliveries_of_any_length();
+  std::erase_if(all, [](const Delivery& delivery) {
+    return (delivery.shared && !delivery.extended()) ||
+           (delivery.opcode != IBV_WR_SEND && delivery.opcode != IBV_WR_RDMA_WRITE_WITH_IMM);
+  });
+  return all;
+}
+
+using LongestMessage = Message;
+INSTANTIATE_TEST_SUITE_P(Each, LongestMessage,
+                         testing::Combine(every_setting(), testing::ValuesIn(deliveries_of_the_longest())),
+                         message_name);
+
+TEST_P(LongestMessage, ArrivesWhole) {
+  if (!test_everything()) GTEST_SKIP() << "VERBATIM_TEST_ALL=1 does";
+  if (const std::string lack = lack_of_memory(); !lack.empty()) GTEST_SKIP() << lack;
+  set_up_for(kLongest);
+  expect_delivered(kGuard, kLongest, kGuard);
+}
+
 TEST_P(Message, FromAndToEveryAlignment) {
   set_up_for(300);
   const uint64_t step = test_everything() ? 1 : 7;

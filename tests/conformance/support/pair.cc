@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 namespace verbatim::conformance {
 namespace {
@@ -163,6 +164,18 @@ std::string setting_name(const testing::TestParamInfo<Setting>& info) { return n
 
 std::string way_name(const testing::TestParamInfo<std::tuple<Setting, ibv_wr_opcode>>& info) {
   return name(std::get<0>(info.param)) + std::string(opcode_name(std::get<1>(info.param)));
+}
+
+std::string lack_of_memory() {
+  constexpr uint64_t kNeeded = 5 * kLongest;
+  std::ifstream meminfo("/proc/meminfo");
+  std::string word;
+  while (meminfo >> word && word != "MemAvailable:") {
+  }
+  uint64_t kilobytes = 0;
+  meminfo >> kilobytes;
+  if (kilobytes >= kNeeded >> 10) return {};
+  return "needs " + std::to_string(kNeeded >> 10) + " KiB of memory, " + std::to_string(kilobytes) + " are available";
 }
 
 bool test_everything() {

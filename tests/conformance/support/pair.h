@@ -130,6 +130,11 @@ std::string_view opcode_name(ibv_wr_opcode opcode);
 std::string setting_name(const testing::TestParamInfo<Setting>& info);
 std::string way_name(const testing::TestParamInfo<std::tuple<Setting, ibv_wr_opcode>>& info);
 
+// The longest message of the port.
+inline constexpr uint64_t kLongest = uint64_t{1} << 31;
+// Why no test moves one; empty when there is memory for it at both ends, in two tests at once.
+std::string lack_of_memory();
+
 // VERBATIM_TEST_ALL=1: also what takes long.
 bool test_everything();
 
