@@ -1,6 +1,7 @@
 """What the client tests read from the programs' output, shown on output of known content."""
 import unittest
 
+from figures import problems_of as figure_problems_of
 from perftest_matrix import ALL, MAPPED, NONE, Variant
 from perftest import options_in, rows_in
 from pingpong import PROGRAMS, XRC, Case, cases, problems_of as pingpong_problems_of
@@ -80,6 +81,17 @@ class Tables(unittest.TestCase):
     def test_a_figure_that_is_no_number_stays_visible(self):
         row, = rows_in(DURATION.replace("0.50", "inf "))
         self.assertEqual(row.values["t_avg"], float("inf"))
+
+
+class Figures(unittest.TestCase):
+    def problems(self, average, rate):
+        return figure_problems_of(f"{BANDWIDTH.splitlines()[1]}\n 8 200 1.07 {average} {rate}\n")
+
+    def test_a_bandwidth_may_be_too_small_to_show_but_not_a_message_rate(self):
+        self.assertEqual(self.problems("0.00", "0.000311"), [])
+        self.assertEqual(self.problems("0.00", "0.000000"), ["8 bytes: BW average is 0.0", "8 bytes: MsgRate is 0.0"])
+        self.assertEqual(self.problems("0.00", "0.100000"), ["8 bytes: BW average is 0.0"])
+        self.assertEqual(self.problems("0.76", "0.100000"), [])
 
 
 class Help(unittest.TestCase):
