@@ -1,4 +1,4 @@
-// An operation over a reliable transport, as the parameter of a script.
+// An operation over a connected transport, as the parameter of a script.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace verbatim::conformance {
 inline constexpr unsigned kAccess = kEveryAccess | IBV_ACCESS_REMOTE_ATOMIC;
 
 struct Operation {
-  ibv_qp_type type;
-  ibv_wr_opcode opcode;
+  ibv_qp_type type = IBV_QPT_RC;
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
 
   bool extended() const { return type == IBV_QPT_XRC_SEND; }
   ibv_qp_type peer_type() const { return extended() ? IBV_QPT_XRC_RECV : type; }
@@ -26,9 +26,12 @@ struct Operation {
   }
 };
 
+inline std::string name(const Operation& operation) {
+  return std::string(transport_name(operation.type)) + std::string(opcode_name(operation.opcode));
+}
+
 inline std::string operation_name(const testing::TestParamInfo<std::tuple<Setting, Operation>>& info) {
-  const auto& [setting, operation] = info.param;
-  return name(setting) + std::string(transport_name(operation.type)) + std::string(opcode_name(operation.opcode));
+  return name(std::get<0>(info.param)) + name(std::get<1>(info.param));
 }
 
 }  // namespace verbatim::conformance

@@ -9,13 +9,7 @@ namespace {
 constexpr uint64_t kBefore = 76;
 constexpr uint64_t kOwners = 77;
 
-bool is_atomic(const Operation& operation) { return operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
-
 }  // namespace
-
-std::string name(const Operation& operation) {
-  return std::string(transport_name(operation.type)) + std::string(opcode_name(operation.opcode));
-}
 
 void WrittenMemory::set_up(Setting writers, MemoryKind memory, const Operation& operation) {
   operation_ = operation;
@@ -23,7 +17,7 @@ void WrittenMemory::set_up(Setting writers, MemoryKind memory, const Operation& 
   writers_->register_memory(kLength);
   side_.emplace();
   memory_.emplace(memory, kLength);
-  if (operation.type != IBV_QPT_XRC_SEND) return;
+  if (!operation.extended()) return;
   domain_ = side_->open_xrc_domain();
   shared_ = side_->create_shared_queue(domain_.get());
   EXPECT_EQ(ibv_get_srq_num(shared_.get(), &shared_queue_), 0);
@@ -51,7 +45,7 @@ void WrittenMemory::post_receives(uint32_t index, uint32_t lkey) {
 
 void WrittenMemory::begin_writing(uint32_t index, uint32_t rkey) {
   writers_->begin_writing(index, {.opcode = operation_.opcode,
-                                  .piece = {.length = is_atomic(operation_) ? uint32_t{sizeof(uint64_t)} : kLength},
+                                  .piece = {.length = operation_.is_atomic() ? uint32_t{sizeof(uint64_t)} : kLength},
                                   .remote_address = memory_->address(),
                                   .rkey = rkey,
                                   .target = {.shared_queue = shared_queue_}});

@@ -6,25 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "conformance/support/pair.h"
+#include "conformance/support/operation.h"
 
 namespace verbatim::conformance {
-
-// What the writers do, through queue pairs of that type.
-struct Operation {
-  ibv_qp_type type = IBV_QPT_RC;
-  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
-};
-std::string name(const Operation& operation);
 
 class WrittenMemory : public testing::Test {
  protected:
   static constexpr uint32_t kWriters = 4;
-  static constexpr unsigned kAccess = kEveryAccess | IBV_ACCESS_REMOTE_ATOMIC;
   // More than one slice, so that a message is cut in the middle too.
   static constexpr uint32_t kLength = 200'000;
 
-  // `writers`: in this process or in another; the kind that it names is that of their memory.
+  // `writers`: in this process or in another; the kind that it names is that of their memory. `operation`: what they
+  // do.
   void set_up(Setting writers, MemoryKind memory, const Operation& operation = {});
 
   // Fills the memory and connects a queue pair to each writer, which writes nothing yet.
