@@ -8,10 +8,12 @@ from devices import gid_kinds
 from figures import MemcpyCeiling, problems_of
 from harness import TEST_ALL, users
 from pair import Pair
-from perftest import options_of, rows_in
+from perftest import knows_its_clock, options_of, rows_in
 from perftest_matrix import ALL, BANDWIDTH_SIZE, MAPPED, NONE, SLEEPING_OPTIONS, Option, options
 
 SECONDS = 300
+# perftest may fail to measure the processor's frequency, on a busy machine even twice.
+CLOCK_ATTEMPTS = 5
 MAPPED_FILE_SIZE = 64 << 20
 MAPPED_TURNS = 1 if TEST_ALL else 4
 
@@ -98,11 +100,14 @@ class PerftestCase(ClientCase):
             ceiling = MemcpyCeiling(sizes)
             ceiling.measure()
             common = ["-F", *variant.arguments(), *self.interface.arguments]
-            with Pair(self.installation, self.namespace, user, variant.program,
-                      [*common, *(server_arguments or option.arguments)],
-                      [*common, *(client_arguments or option.arguments)],
-                      {**self.interface.environment, **option.environment}) as pair:
-                self.assertEqual(pair.wait(SECONDS), (0, 0), pair.report())
+            for _ in range(CLOCK_ATTEMPTS):
+                with Pair(self.installation, self.namespace, user, variant.program,
+                          [*common, *(server_arguments or option.arguments)],
+                          [*common, *(client_arguments or option.arguments)],
+                          {**self.interface.environment, **option.environment}) as pair:
+                    self.assertEqual(pair.wait(SECONDS), (0, 0), pair.report())
+                if all(knows_its_clock(side.output) for side in (pair.server, pair.client)):
+                    break
             ceiling.measure()
             print(f"\nas {user.name}:{pair.report()}")
             self.assertEqual([row.values["#bytes"] for row in rows_in(pair.client.output)], sizes)

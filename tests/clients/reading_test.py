@@ -3,7 +3,7 @@ import unittest
 
 from figures import problems_of as figure_problems_of
 from perftest_matrix import ALL, MAPPED, NONE, Variant
-from perftest import options_in, rows_in
+from perftest import knows_its_clock, options_in, rows_in
 from pingpong import PROGRAMS, XRC, Case, cases, problems_of as pingpong_problems_of
 from pyverbs_suite import Outcome, outcomes_in, problems_of, skips_in
 
@@ -92,6 +92,12 @@ class Figures(unittest.TestCase):
         self.assertEqual(self.problems("0.00", "0.000000"), ["8 bytes: BW average is 0.0", "8 bytes: MsgRate is 0.0"])
         self.assertEqual(self.problems("0.00", "0.100000"), ["8 bytes: BW average is 0.0"])
         self.assertEqual(self.problems("0.76", "0.100000"), [])
+
+
+class Clock(unittest.TestCase):
+    def test_a_program_says_when_it_could_not_measure_it(self):
+        self.assertTrue(knows_its_clock(BANDWIDTH))
+        self.assertFalse(knows_its_clock("Correlation coefficient r^2: 0.880414 < 0.9\n" + BANDWIDTH))
 
 
 class Help(unittest.TestCase):

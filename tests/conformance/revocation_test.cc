@@ -27,7 +27,7 @@ class RevocationTest : public WrittenMemory {
  protected:
   // After each of them in turn, again and again.
   void expect_nothing_lands_after(std::span<const Taking> takings, size_t rounds) {
-    if (test_everything()) rounds = 1000;
+    if (test_everything()) rounds = 250;
     for (size_t round = 0; round < rounds && !HasFailure(); ++round) {
       const Taking taking = takings[round % takings.size()];
       SCOPED_TRACE(name(taking));
