@@ -126,19 +126,29 @@ std::shared_ptr<Peer> PeerTable::mark_dead(Incarnation incarnation) {
 }
 
 std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
-  std::lock_guard lock(mutex_);
+  std::vector<Slot> wanted;
+  std::unique_lock lock(mutex_);
   const auto found = peers_.find(incarnation);
   if (found == peers_.end()) return nullptr;
   std::shared_ptr<Peer> peer = found->second;
   PeerList known = without(incarnation);
-  for (const auto& [slot, owner] : by_slot_)
-    if (owner == peer) ended_.insert(slot);
+  // A slot that was wanted anew, before anybody else knew of the end, was not asked for: it seemed to be known.
+  for (const auto& [slot, owner] : by_slot_) {
+    if (owner != peer) continue;
+    if (asked_.contains(slot))
+      wanted.push_back(slot);
+    else
+      ended_.insert(slot);
+  }
   // What needs memory is done.
   known_ = std::move(known);
   peers_.erase(found);
   std::erase_if(by_slot_, [&](const auto& item) { return item.second == peer; });
   peer->mark_dead();
   generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
+  lock.unlock();
+  for (Slot slot : wanted)
+    if (!introducer_.introduce(slot).ok()) nobody_owns(slot);
   return peer;
 }
 

@@ -77,6 +77,21 @@ TEST_F(PeerTableTest, AwaitsTheAnswerToWhatItAsked) {
   EXPECT_FALSE(peers.awaits_answer(kNobody));
 }
 
+// The introducer takes a slot for known until it hears of its owner's end.
+TEST_F(PeerTableTest, AsksAgainForASlotThatWasWantedBeforeItsOwnersEndWasKnown) {
+  process.answer(false);
+  const std::shared_ptr<Peer> peer = meet_other();
+  peers.add_slot(other.adapter().incarnation(), kOthersSecond);
+  peer->mark_dead();
+  EXPECT_TRUE(peers.want(kOther).ok());
+  EXPECT_EQ(process.wishes(), std::vector{kOther});
+  peers.remove(other.adapter().incarnation());
+  EXPECT_EQ(process.wishes(), (std::vector{kOther, kOther}));
+  EXPECT_TRUE(peers.awaits_answer(kOther));
+  EXPECT_FALSE(peers.has_ended(kOther)) << "it may have a new owner";
+  EXPECT_TRUE(peers.has_ended(kOthersSecond));
+}
+
 TEST_F(PeerTableTest, AwaitsNoAnswerWhereItCouldNotAsk) {
   process.answer_introductions({ECONNREFUSED});
   EXPECT_FALSE(peers.want(kOther).ok());
