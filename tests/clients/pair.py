@@ -3,6 +3,7 @@ import contextlib
 import glob
 import os
 import socket
+import tempfile
 import time
 
 from harness import Process, environment_of, wait_until
@@ -56,6 +57,7 @@ class Pair:
                  terminal=False, clients=1):
         self._installation, self._namespace, self._user = installation, namespace, user
         self._environment = environment_of(namespace, environment)
+        self._logs, self._logged = None, []
         self._terminal = terminal
         self._program, self._arguments = program, {"server": arguments, "client": client_arguments or arguments}
         self._cleanup = contextlib.ExitStack()
@@ -66,6 +68,9 @@ class Pair:
     def __enter__(self):
         remove_xrc_files()
         with self._cleanup:
+            self._logs = self._cleanup.enter_context(tempfile.TemporaryDirectory())
+            os.chmod(self._logs, 0o777)
+            self._environment["VERBATIM_LOG"] = f"warn:{self._logs}/%p"
             self._port = self._cleanup.enter_context(reserved_port())
             self.server = self._start("server")
             wait_until(lambda: has_socket(self._port, LISTENS) or self.server.status is not None, SECONDS_TO_LISTEN)
@@ -77,6 +82,7 @@ class Pair:
         return self
 
     def __exit__(self, *_):
+        self._logged = self._read_logs()
         self._cleanup.close()
 
     @property
@@ -105,4 +111,13 @@ class Pair:
         return server, *clients
 
     def report(self):
-        return "\n" + "\n".join([self.server.report("server"), *(client.report("client") for client in self.clients)])
+        sides = [self.server.report("server"), *(client.report("client") for client in self.clients)]
+        return "\n" + "\n".join([*sides, *(self._logged or self._read_logs())])
+
+    def _read_logs(self):
+        """Why something failed, as the library and the agent say it."""
+        logs = []
+        for path in sorted(glob.glob(f"{self._logs}/*")):
+            with open(path, encoding="utf-8", errors="replace") as log:
+                logs.append(f"--- logged by process {os.path.basename(path)}:\n{log.read()}")
+        return logs
