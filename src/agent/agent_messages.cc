@@ -168,12 +168,13 @@ void AgentServer::post(Incarnation to, const ToMember& message, Descriptors desc
   to_flush_.insert(id);
 }
 
-void AgentServer::post_peer(Incarnation to, const MemberRecord& whom, bool with_slots) {
+void AgentServer::post_peer(Incarnation to, const MemberRecord& whom, bool knows_us) {
   const Peer message{.incarnation = whom.incarnation.value,
                      .start_time = whom.start_time,
                      .segment_size = whom.segment_size,
                      .pid = whom.pid,
-                     .slots = with_slots ? SlotList::of(whom.slots) : SlotList{}};
+                     .knows_us = knows_us,
+                     .slots = SlotList::of(whom.slots)};
   post(to, message, whom.descriptors, whom.incarnation);
 }
 

@@ -106,7 +106,7 @@ class AgentServer : private Mailbox {
   void flush(Id id);
   void update_interest(Id id, const Connection& connection);
   void post(Incarnation to, const ToMember& message, Descriptors descriptors = nullptr, Incarnation introduces = {});
-  void post_peer(Incarnation to, const MemberRecord& whom, bool with_slots) override;
+  void post_peer(Incarnation to, const MemberRecord& whom, bool knows_us) override;
   void post_peer_slot(Incarnation to, Incarnation whom, Slot slot) override;
   void post_dead(Incarnation to, Incarnation whom, pid_t pid) override;
   void post_everyone(Incarnation to) override;

@@ -54,13 +54,15 @@ TEST_F(AgentServerTest, IntroducesTwoMembersWithTheirMemoryAndSlots) {
   EXPECT_EQ(at_bob.incarnation, alice.incarnation().value);
   EXPECT_EQ(at_bob.pid, ::getpid());
   EXPECT_EQ(at_bob.segment_size, 4096u);
-  EXPECT_EQ(at_bob.slots.count, 0u);
+  EXPECT_EQ(at_bob.slots.list(), std::vector<Slot>{kOne});
+  EXPECT_FALSE(at_bob.knows_us) << "it may not be used";
   ASSERT_EQ(bob.received().size(), 2u);
   EXPECT_EQ(inode(bob.received()[0]), inode(alice.segment()));
 
   const Peer at_alice = alice.expect<Peer>();
   EXPECT_EQ(at_alice.incarnation, bob.incarnation().value);
   EXPECT_EQ(at_alice.slots.list(), std::vector<Slot>{kTwo});
+  EXPECT_TRUE(at_alice.knows_us);
   EXPECT_EQ(inode(alice.received()[0]), inode(bob.segment()));
   EXPECT_EQ(bob.expect<PeerSlot>().slot, kOne.value);
 }

@@ -257,15 +257,16 @@ void AgentClient::handle(Packet packet) {
 void AgentClient::on_message(const Peer& message, std::vector<FileDescriptor>& descriptors) {
   const Incarnation incarnation{message.incarnation};
   const std::vector<Slot> slots = message.slots.list();
+  const std::vector<Slot> usable = message.knows_us ? slots : std::vector<Slot>{};
   const auto [entry, is_new] = peers_.try_emplace(incarnation);
   KnownProcess& peer = entry->second;
   if (!is_new) {
-    for (Slot slot : slots) learn_slot(incarnation, peer, slot);
+    for (Slot slot : usable) learn_slot(incarnation, peer, slot);
     return;
   }
-  peer = {static_cast<pid_t>(message.pid), message.start_time, {slots.begin(), slots.end()}};
-  for (Slot slot : slots) fulfil(slot);
-  ready_.push_back(PeerProcess{incarnation, peer.pid, slots, std::move(descriptors[0]),
+  peer = {static_cast<pid_t>(message.pid), message.start_time, {usable.begin(), usable.end()}};
+  for (Slot slot : usable) fulfil(slot);
+  ready_.push_back(PeerProcess{incarnation, peer.pid, slots, message.knows_us != 0, std::move(descriptors[0]),
                                static_cast<size_t>(message.segment_size), std::move(descriptors[1])});
 }
 

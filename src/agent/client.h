@@ -35,9 +35,11 @@ namespace verbatim {
 struct PeerProcess {
   Incarnation incarnation;
   pid_t pid = 0;
-  // Those we may reach it by. Empty when it asked for us and does not know us yet: it may use our memory from now on;
-  // we may use its memory when on_peer_slot() has told a slot.
+  // What comes from them is its.
   std::vector<Slot> slots;
+  // Whether we may reach it by them. Not when it asked for us and does not know us yet: it may use our memory from now
+  // on; we may use its memory when on_peer_slot() has told a slot.
+  bool knows_us = false;
   FileDescriptor segment;
   size_t segment_size = 0;  // bytes, as the peer says: not checked against the descriptor
   FileDescriptor doorbell;
@@ -121,7 +123,7 @@ class AgentClient {
   struct KnownProcess {
     pid_t pid = 0;
     uint64_t start_time = 0;
-    std::set<Slot> slots;
+    std::set<Slot> slots;  // those we may reach it by
   };
 
   // With mutex_ held.

@@ -42,10 +42,12 @@ TEST_F(AgentClientTest, BothSidesOfAnIntroductionGetTheOthersMemory) {
   EXPECT_EQ(alice.peers_[0].incarnation, bob.incarnation_);
   EXPECT_EQ(alice.peers_[0].pid, ::getpid());
   EXPECT_EQ(alice.peers_[0].slots, std::vector<Slot>{kTwo});
+  EXPECT_TRUE(alice.peers_[0].knows_us);
   EXPECT_EQ(alice.peers_[0].segment_size, 4096u);
   EXPECT_EQ(Member::inode(alice.peers_[0].segment.get()), bob.segment_inode());
   ASSERT_EQ(bob.peers_.size(), 1u);
-  EXPECT_TRUE(bob.peers_[0].slots.empty());
+  EXPECT_EQ(bob.peers_[0].slots, std::vector<Slot>{kOne});
+  EXPECT_FALSE(bob.peers_[0].knows_us);
   EXPECT_EQ(Member::inode(bob.peers_[0].segment.get()), alice.segment_inode());
   EXPECT_EQ(bob.slots_[0], std::pair(alice.incarnation_, kOne));
 }

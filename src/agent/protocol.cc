@@ -140,7 +140,9 @@ bool Hello::valid() const {
 bool AddSlot::valid() const { return is_slot(slot); }
 bool Introduce::valid() const { return is_slot(slot); }
 bool KnownPeer::valid() const { return incarnation != 0 && is_pid(pid); }
-bool Peer::valid() const { return incarnation != 0 && is_pid(pid) && is_segment_size(segment_size) && slots.valid(); }
+bool Peer::valid() const {
+  return incarnation != 0 && is_pid(pid) && is_segment_size(segment_size) && knows_us <= 1 && slots.valid();
+}
 bool PeerSlot::valid() const { return incarnation != 0 && is_slot(slot); }
 bool Unowned::valid() const { return is_slot(slot); }
 bool Dead::valid() const { return incarnation != 0 && is_pid(pid); }

@@ -124,8 +124,9 @@ struct Refused {
   bool valid() const { return true; }
 };
 
-// Another process that may reach us from now on. Its slots are missing while it does not know us yet; they follow as
-// PEER_SLOT (registry.h says why). Descriptors: its adapter segment, its doorbell.
+// Another process that may reach us from now on; what comes from its slots is its. While it does not know us yet we may
+// not reach it by them; those that we may follow as PEER_SLOT (registry.h says why). Descriptors: its adapter segment,
+// its doorbell.
 struct Peer {
   static constexpr MessageKind kKind = MessageKind::peer;
   static constexpr size_t kDescriptors = 2;
@@ -133,6 +134,7 @@ struct Peer {
   uint64_t start_time = 0;
   uint64_t segment_size = 0;
   int64_t pid = 0;
+  uint64_t knows_us = 0;  // 0 or 1
   SlotList slots;
   bool valid() const;
 };

@@ -151,14 +151,14 @@ void Registry::disown(const Process& process) {
 void Registry::post_peer(Process& to, const Process& whom) {
   Knowledge& knowledge = to.knows[whom.record.incarnation];
   knowledge.state = Acquaintance::posted;
-  const bool with_slots = knows(whom, to);
-  if (with_slots) {
+  const bool knows_us = knows(whom, to);
+  if (knows_us) {
     for (Slot slot : whom.record.slots) {
       knowledge.told.insert(slot);
       to.wishes.erase(slot);
     }
   }
-  mailbox_.post_peer(to.record.incarnation, whom.record, with_slots);
+  mailbox_.post_peer(to.record.incarnation, whom.record, knows_us);
 }
 
 void Registry::tell_new_slots(Process& to, const Process& whom) {

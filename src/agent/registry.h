@@ -1,11 +1,13 @@
 // Who is there, who knows whom, and who must be told what: the agent's decisions, without a socket or a clock.
 //
-// The rule that revocation rests on (docs/ARCHITECTURE.md): a process can reach another's memory only once it knows one
-// of its slots, and **a slot of X is told to Y only after X's socket has accepted PEER(Y)**. So X, who revokes access
+// The rule that revocation rests on (docs/ARCHITECTURE.md): a process can reach another's memory only once it may
+// use one of its slots, and **that is told to Y only after X's socket has accepted PEER(Y)**. So X, who revokes access
 // and then reads what its socket holds, finds everybody who may be using the memory. An introduction that R asks of O:
 //
-//      post PEER(R) to O, without slots -- accepted --> post PEER(O) to R, with O's slots
-//                                      -- accepted --> post PEER_SLOT(R) to O for each of R's slots
+//      post PEER(R) to O, not to be used -- accepted --> post PEER(O) to R, with slots to use
+//                                       -- accepted --> post PEER_SLOT(R) to O for each of R's slots
+//
+// O is told R's slots at once, since what R sends must be known for R's even if this agent ends meanwhile.
 //
 // A process is *present* while it is connected, and *absent* while it is only known to live: others hold its memory,
 // but it has not come (back) to this agent. Not thread-safe.
@@ -39,7 +41,8 @@ class Mailbox {
  public:
   virtual ~Mailbox() = default;
   // Registry::accepted(to, whom.incarnation) is owed once the message is in the socket's buffer.
-  virtual void post_peer(Incarnation to, const MemberRecord& whom, bool with_slots) = 0;
+  // `knows_us`: the receiver may use its slots.
+  virtual void post_peer(Incarnation to, const MemberRecord& whom, bool knows_us) = 0;
   virtual void post_peer_slot(Incarnation to, Incarnation whom, Slot slot) = 0;
   virtual void post_dead(Incarnation to, Incarnation whom, pid_t pid) = 0;
   virtual void post_everyone(Incarnation to) = 0;

@@ -11,14 +11,14 @@ namespace {
 constexpr Incarnation kAlice{0xa}, kBob{0xb}, kCarol{0xc};
 constexpr Slot kAliceSlot{1}, kBobSlot{2}, kCarolSlot{3}, kNewSlot{9};
 
-// Writes down what is posted: "a<PEER b{2}" is PEER of Bob, with slot 2, to Alice.
+// Writes down what is posted: "a<PEER b{2}" is PEER of Bob to Alice, who may use slot 2.
 class RegistryTest : public testing::Test, public Mailbox {
  protected:
   static std::string name(Incarnation who) { return std::string(1, static_cast<char>('a' + who.value - 0xa)); }
 
-  void post_peer(Incarnation to, const MemberRecord& whom, bool with_slots) override {
+  void post_peer(Incarnation to, const MemberRecord& whom, bool knows_us) override {
     std::string slots;
-    if (with_slots) {
+    if (knows_us) {
       for (Slot slot : whom.slots) slots += (slots.empty() ? "" : ",") + std::to_string(slot.value);
     }
     posted_.push_back(name(to) + "<PEER " + name(whom.incarnation) + "{" + slots + "}");

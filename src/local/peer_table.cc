@@ -81,12 +81,15 @@ Status PeerTable::want_everyone() {
 }
 
 // Known before it is found: whoever can be sent to is waited for by everyone() even if memory ends in between.
-void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots) {
+void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots, bool knows_us) {
   std::lock_guard lock(mutex_);
   PeerList known = without(peer->incarnation(), peer);
   peers_[peer->incarnation()] = peer;
   known_ = std::move(known);
-  for (Slot slot : slots) show(peer, slot);
+  for (Slot slot : slots) {
+    last_owners_[slot] = peer->incarnation();
+    if (knows_us) show(peer, slot);
+  }
   generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
 }
 

@@ -66,7 +66,9 @@ class PeerTable {
   // Waits for that while there is an answer to wait for, `patience` at most; whether it is so. No cancellation point.
   bool await_everyone(Duration patience);
 
-  void add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots);
+  // `knows_us`: it may be found by the slots from now on; else by those that add_slot() tells. What comes from any of
+  // them is its.
+  void add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots, bool knows_us = true);
   void add_slot(Incarnation incarnation, Slot slot);
   void nobody_owns(Slot slot);
   void everyone_is_known();

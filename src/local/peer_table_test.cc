@@ -49,6 +49,17 @@ TEST_F(PeerTableTest, KnowsASlotOnlyAfterTheIntroduction) {
   EXPECT_NE(peers.owner(kNobody), peer);
 }
 
+// What it sends must be known for its; to reach it, it must know this process.
+TEST_F(PeerTableTest, WhoDoesNotKnowUsYetOwnsItsSlotsAndIsNotFoundByThem) {
+  const std::shared_ptr<Peer> peer = other.as_peer();
+  peers.add(peer, {kOther}, false);
+  EXPECT_TRUE(peers.was_last_owner(kOther, *peer));
+  EXPECT_TRUE(peers.knows(peer->incarnation()));
+  EXPECT_EQ(peers.find(kOther), nullptr);
+  peers.add_slot(peer->incarnation(), kOther);
+  EXPECT_EQ(peers.find(kOther), peer);
+}
+
 TEST_F(PeerTableTest, AsksToBeIntroducedOnlyToWhomItDoesNotKnow) {
   EXPECT_TRUE(peers.want(kOther).ok());
   EXPECT_EQ(process.wishes(), std::vector{kOther});

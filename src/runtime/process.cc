@@ -239,7 +239,7 @@ void Process::on_peer(PeerProcess peer) {
   }
   log(LogLevel::info, "introduced to process {}", peer.pid);
   peers_->add(std::make_shared<local::Peer>(view.take(), peer.incarnation, peer.pid, std::move(peer.doorbell)),
-              peer.slots);
+              peer.slots, peer.knows_us);
   peers_->self()->ring();
 }
 
