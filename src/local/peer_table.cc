@@ -135,13 +135,11 @@ std::shared_ptr<Peer> PeerTable::remove(Incarnation incarnation) {
   if (found == peers_.end()) return nullptr;
   std::shared_ptr<Peer> peer = found->second;
   PeerList known = without(incarnation);
-  // A slot that was wanted anew, before anybody else knew of the end, was not asked for: it seemed to be known.
   for (const auto& [slot, owner] : by_slot_) {
     if (owner != peer) continue;
-    if (asked_.contains(slot))
-      wanted.push_back(slot);
-    else
-      ended_.insert(slot);
+    ended_.insert(slot);
+    // What was wanted anew, before anybody else knew of the end, was not asked for: it seemed to be known.
+    if (asked_.contains(slot)) wanted.push_back(slot);
   }
   // What needs memory is done.
   known_ = std::move(known);
