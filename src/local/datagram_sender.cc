@@ -23,8 +23,9 @@ std::shared_ptr<LanePair> DatagramSender::lanes_to(Qpn target, Advance& outcome,
     outcome = is_met ? Advance::failed : Advance::waiting;
     decide(verdict, kNobody, Reason::dropped_no_peer, "no process with QP {:#08x} has shown itself", target.value);
     // By now the slot may be another's; later messages reach it.
-    if (is_met && peers_.has_ended(slot)) [[maybe_unused]]
-      const Status wanted = peers_.want(slot);
+    if (is_met && peers_.has_ended(slot)) {
+      [[maybe_unused]] const Status wanted = peers_.want(slot);
+    }
     return nullptr;
   }
   met_.insert(slot);

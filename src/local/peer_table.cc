@@ -87,8 +87,10 @@ void PeerTable::add(std::shared_ptr<Peer> peer, const std::vector<Slot>& slots, 
   peers_[peer->incarnation()] = peer;
   known_ = std::move(known);
   for (Slot slot : slots) {
-    last_owners_[slot] = peer->incarnation();
-    if (knows_us) show(peer, slot);
+    if (knows_us)
+      show(peer, slot);
+    else
+      last_owners_[slot] = peer->incarnation();
   }
   generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
 }
