@@ -46,19 +46,29 @@ bool PeerTable::has_ended(Slot slot) const {
 }
 
 Status PeerTable::want(Slot slot) {
-  const bool is_own = is_own_(slot);
-  if (!is_own && find(slot)) return Status::success();
   bool had_ended;
   {
     std::lock_guard lock(mutex_);
-    if (!is_own) asked_.insert(slot);
     had_ended = ended_.erase(slot) != 0;
+  }
+  const Status asked = ask_again(slot);
+  if (asked.ok() || !had_ended) return asked;
+  std::lock_guard lock(mutex_);
+  ended_.insert(slot);
+  return asked;
+}
+
+Status PeerTable::ask_again(Slot slot) {
+  if (!is_own_(slot)) {
+    std::lock_guard lock(mutex_);
+    const auto found = by_slot_.find(slot);
+    if (found != by_slot_.end() && !found->second->dead()) return Status::success();
+    asked_.insert(slot);
   }
   const Status asked = introducer_.introduce(slot);
   if (asked.ok()) return asked;
   std::lock_guard lock(mutex_);
   asked_.erase(slot);
-  if (had_ended) ended_.insert(slot);
   return asked;
 }
 

@@ -54,6 +54,8 @@ class PeerTable {
   bool has_ended(Slot slot) const;
   // Sees to it that find() will answer when the slot's owner is there. Fails when nobody can be introduced.
   Status want(Slot slot);
+  // The same for a slot that is wanted already: its owner may have ended meanwhile, and still has when this returns.
+  Status ask_again(Slot slot);
   // Whether it is still to be said who owns the slot, or that nobody does, since want() was last called for it.
   bool awaits_answer(Slot slot) const;
   // Sees to it that known() will have every process of the agent's, those that come later too. Fails as want() does.

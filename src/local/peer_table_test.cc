@@ -144,6 +144,15 @@ TEST_F(PeerTableTest, RemembersThatASlotsOwnerHasEndedUntilItIsWantedAnew) {
   EXPECT_FALSE(peers.has_ended(kOther));
 }
 
+// Whoever asks again is connected, and must hear of an end that comes between its look and its question.
+TEST_F(PeerTableTest, ToAskAgainForgetsNoEnd) {
+  meet_other();
+  peers.remove(other.adapter().incarnation());
+  EXPECT_TRUE(peers.ask_again(kOther).ok());
+  EXPECT_EQ(process.wishes(), std::vector{kOther});
+  EXPECT_TRUE(peers.has_ended(kOther));
+}
+
 TEST_F(PeerTableTest, PassesOnThatNobodyCanBeIntroduced) {
   process.answer_introductions({ECONNREFUSED});
   EXPECT_EQ(peers.want(kOther).error, ECONNREFUSED);

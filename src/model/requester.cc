@@ -364,7 +364,8 @@ bool Requester::await_introduction(const SendWork& work) {
   const bool is_group = is_datagram && work.operands.datagram.address.destination.is_multicast();
   const Slot slot = (is_datagram ? work.operands.datagram.qpn : core_.attributes.destination).slot();
   // Anew for each request: what was answered before may be true no more.
-  if (!is_group && !std::exchange(has_asked_, true) && !peers.want(slot).ok() && !core_.is_reliable()) return false;
+  if (!is_group && !std::exchange(has_asked_, true) && !peers.ask_again(slot).ok() && !core_.is_reliable())
+    return false;
   const bool is_awaited = is_group ? peers.awaits_everyone() : peers.awaits_answer(slot);
   if (is_awaited && keep_waiting(agent_answer_, kAgentPatience)) return true;
   return keep_waiting(introduction_, introduction_patience());
