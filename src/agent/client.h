@@ -3,7 +3,7 @@
 //
 // Thread-safe. Events are delivered by receive(), on its caller's thread, one at a time and in order; no lock that
 // introduce() or add_slot() takes is held meanwhile, so a handler may call these, but not receive(). Nobody may call
-// receive() with a lock that a handler takes. start(), and calls that find the agent gone, wait up to about two seconds
+// receive() with a lock that a handler takes. start(), and calls that find the agent gone, wait up to about ten seconds
 // for the next one; everything else never blocks.
 //
 // After fork() the child may only destroy its copy, which closes descriptors and tells nobody anything.

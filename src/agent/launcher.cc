@@ -21,7 +21,8 @@
 namespace verbatim::agent {
 namespace {
 
-constexpr Duration kPatience = Duration::milliseconds(2000);
+// As long as the start of a process may take on a machine that is busy with others.
+constexpr Duration kPatience = Duration::milliseconds(10'000);
 constexpr Duration kFirstPause = Duration::milliseconds(1);
 constexpr Duration kLongestPause = Duration::milliseconds(50);
 
