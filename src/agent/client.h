@@ -6,7 +6,8 @@
 // receive() with a lock that a handler takes. start(), and calls that find the agent gone, wait up to about ten seconds
 // for the next one; everything else never blocks.
 //
-// After fork() the child may only destroy its copy, which closes descriptors and tells nobody anything.
+// The child of a fork() between pause() and resume() may only resume and destroy its copy, which closes descriptors and
+// tells nobody anything.
 #pragma once
 
 #include <sys/types.h>
@@ -99,6 +100,11 @@ class AgentClient {
   // Delivers everything that the socket held when it was called; when it returns, that has been handled, be it by this
   // thread or by another.
   void receive(AgentEvents& events);
+
+  // Between the two nothing is half done: around fork(), so that the child may destroy its copy. pause() waits as
+  // start() does.
+  void pause() { mutex_.lock(); }
+  void resume() { mutex_.unlock(); }
 
   // The last attempt to be a member failed and there was none since.
   bool refused() const;

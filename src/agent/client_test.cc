@@ -79,6 +79,31 @@ TEST_F(AgentClientTest, AWishForWhichThereWasNoMemoryCanBeRepeated) {
   }
 }
 
+// Without that, the child would now and then find a container in the middle of a change.
+TEST_F(AgentClientTest, AChildForkedBetweenPauseAndResumeMayDestroyItsCopy) {
+  AgentThread agent(identity_);
+  Member alice(identity_, kOne);
+  ASSERT_TRUE(alice.client_.start().ok());
+  std::jthread asks([&](const std::stop_token& stop) {
+    for (uint16_t slot = 100; !stop.stop_requested(); slot = slot == 1000 ? 100 : slot + 1) {
+      EXPECT_TRUE(alice.client_.introduce({slot}).ok());
+      alice.client_.receive(alice);
+    }
+  });
+  for (int round = 0; round < 100; ++round) {
+    alice.client_.pause();
+    const pid_t child = ::fork();
+    alice.client_.resume();
+    if (child == 0) {
+      std::destroy_at(&alice.client_);
+      ::_exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << "in round " << round;
+  }
+}
+
 // A program may use up its descriptors between asking and being answered, and its peers do not ask it before they come.
 TEST_F(AgentClientTest, OneIntroductionFindsRoomWhereThereAreNoDescriptorsLeft) {
   if (testing_support::kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs a descriptor itself";

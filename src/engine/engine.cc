@@ -94,9 +94,10 @@ void* Engine::main(void* self) {
 
 void Engine::turn() {
   epoll_event events[kEvents];
-  const int count = epoll_wait(epoll_.get(), events, kEvents, patience(backlog_));
+  const int count = epoll_wait(epoll_.get(), events, kEvents, patience_);
+  std::lock_guard lock(turn_mutex_);
   for (int i = 0; i < count; ++i) sources_[events[i].data.u32].handle();
-  backlog_ = device_->carry_on(clock_.now());
+  patience_ = patience(device_->carry_on(clock_.now()));
 }
 
 int Engine::patience(model::Backlog backlog) {

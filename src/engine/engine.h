@@ -39,6 +39,10 @@ class Engine final : public model::Waker {
 
   void wake() override;
 
+  // Between the two the thread holds no lock but this, and has nothing half done. pause() waits for its turn to end.
+  void pause() { turn_mutex_.lock(); }
+  void resume() { turn_mutex_.unlock(); }
+
   // In the child of a fork the thread is gone; closes what it used.
   void abandon();
 
@@ -62,7 +66,8 @@ class Engine final : public model::Waker {
   pthread_t thread_{};
   FileDescriptor epoll_;
   FileDescriptor wakeup_;
-  model::Backlog backlog_ = model::Backlog::none;  // engine thread only
+  std::mutex turn_mutex_;  // held while the thread does not sleep; taken before every other lock
+  int patience_ = 0;       // milliseconds until the next turn, -1 for ever; engine thread only
 };
 
 }  // namespace verbatim::engine

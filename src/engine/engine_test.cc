@@ -107,6 +107,31 @@ struct Waiter {
   std::unique_ptr<model::QueuePair> qp;
 };
 
+TEST_F(EngineTest, IsInTheMiddleOfNothingWhileItIsPaused) {
+  std::atomic<bool> inside{false};
+  RandomPause pause(1);
+  CountedSource source;
+  Engine::Source busy = source.source();
+  busy.handle = [&inside, &pause, handle = busy.handle] {
+    inside = true;
+    pause(10'000);
+    handle();
+    inside = false;
+  };
+  start({busy});
+  for (int round = 0; round < 300; ++round) {
+    source.ring();
+    engine->pause();
+    EXPECT_FALSE(inside);
+    const int count = source.count();
+    source.ring();
+    std::this_thread::yield();
+    EXPECT_EQ(source.count(), count);
+    engine->resume();
+  }
+  stop();
+}
+
 TEST_F(EngineTest, HandlesEverySourceOnItsOwnThread) {
   std::array<CountedSource, 40> counted;
   std::vector<Engine::Source> sources;

@@ -74,13 +74,20 @@ void start_log(const Configuration& configuration) {
 
 }  // namespace
 
+// A bare clone(2) calls no handler: its child leaves its parent's as it is, half done as it may be.
+void Process::forget_copied_instance() {
+  if (instance && instance->mark_.is_copy()) instance = nullptr;
+}
+
 Result<Process*> Process::get() {
   const NoCancellation guard;
   std::lock_guard lock(instance_mutex);
+  forget_copied_instance();
   if (instance) return instance;
   Result<std::unique_ptr<Process>> created = create();
   if (!created.ok()) return created.status();
-  static const int fork_handler = pthread_atfork(nullptr, nullptr, &Process::after_fork_in_child);
+  static const int fork_handler =
+      pthread_atfork(&Process::before_fork, &Process::after_fork_in_parent, &Process::after_fork_in_child);
   if (fork_handler != 0) return Status{fork_handler};
   instance = created.take().release();
   return instance;
@@ -113,13 +120,42 @@ Process::Process(AgentIdentity identity)
       addresses_(std::make_unique<HostAddresses>()),
       random_(random_u64()) {}
 
+void Process::before_fork() {
+  instance_mutex.lock();
+  forget_copied_instance();
+  if (instance) instance->pause();
+}
+
+void Process::after_fork_in_parent() {
+  if (instance) instance->resume();
+  instance_mutex.unlock();
+}
+
 void Process::after_fork_in_child() {
-  // The only thread left is this one; what the others held is held for ever, so the old instance is left alone but for
-  // what would reach out of this process. The child's first call builds a new one.
-  if (!instance) return;
-  instance->abandon();
+  // The only thread left is this one; what the program's others held is held for ever, so the old instance is left
+  // alone but for what would reach out of this process. The child's first call builds a new one.
+  if (instance) {
+    instance->resume();
+    instance->abandon();
+  }
   instance = nullptr;
-  new (&instance_mutex) std::mutex;
+  instance_mutex.unlock();
+}
+
+void Process::pause() {
+  engine_.pause();
+  join_mutex_.lock();
+  slots_mutex_.lock();
+  if (client_) client_->pause();
+  xrc_domains_.pause();
+}
+
+void Process::resume() {
+  xrc_domains_.resume();
+  if (client_) client_->resume();
+  slots_mutex_.unlock();
+  join_mutex_.unlock();
+  engine_.resume();
 }
 
 void Process::abandon() {

@@ -10,6 +10,7 @@
 
 #include "agent/client.h"
 #include "agent/slot_claim.h"
+#include "base/copy_mark.h"
 #include "engine/engine.h"
 #include "engine/steady_clock.h"
 #include "local/adapter.h"
@@ -33,7 +34,13 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
 
  private:
   static Result<std::unique_ptr<Process>> create();
+  static void forget_copied_instance();
+  static void before_fork();
+  static void after_fork_in_parent();
   static void after_fork_in_child();
+  // Between the two nobody is in the middle of what abandon() takes down, nor the engine of anything.
+  void pause();
+  void resume();
   Process(AgentIdentity identity);
   void abandon();
 
@@ -60,6 +67,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   // On the engine's thread: news of peers. Whoever hears of them first only rings, since he may hold any lock.
   void on_doorbell();
 
+  const CopyMark mark_;
   const AgentIdentity identity_;
   const engine::SteadyClock clock_;
   engine::Engine engine_;

@@ -44,7 +44,6 @@ Result<std::shared_ptr<model::XrcDomain>> XrcDomains::create(const File& file, i
 }
 
 void XrcDomains::abandon() {
-  // Another thread may have held the lock when the process was forked: it is left alone, and so is what is of no file.
   for (const auto& [file, owner] : named_) {
     if (const std::shared_ptr<Named> named = owner.lock()) named->claim.reset();
   }

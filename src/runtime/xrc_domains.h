@@ -25,7 +25,10 @@ class XrcDomains {
   // whatever process, and O_EXCL is. EOPNOTSUPP: there is one, of another process, and O_CREAT is not.
   Result<std::shared_ptr<model::XrcDomain>> open(int fd, int flags);
 
-  // In a forked child: the names are its parent's.
+  // Around a fork, which waits for a call that is under way.
+  void pause() { mutex_.lock(); }
+  void resume() { mutex_.unlock(); }
+  // In the child of one: the names are its parent's.
   void abandon();
 
  private:

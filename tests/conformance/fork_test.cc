@@ -1,8 +1,13 @@
 // fork(2): the child is a process of its own, with a device of its own, and what is its parent's goes on undisturbed.
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "conformance/support/side.h"
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "conformance/support/pair.h"
 
 namespace verbatim::conformance {
 namespace {
@@ -31,10 +36,19 @@ struct Loop {
   }
 };
 
-TEST(Fork, AChildHasADeviceOfItsOwnAndItsParentGoesOn) {
+// clone(2) without the C library, which would tell whoever asked for it.
+pid_t bare_clone() { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); }
+
+class Copy : public testing::TestWithParam<pid_t (*)()> {};
+INSTANTIATE_TEST_SUITE_P(Each, Copy,
+                         testing::Values(
+                             +[] { return fork(); }, &bare_clone),
+                         [](const auto& info) { return info.index ? "BareClone" : "Fork"; });
+
+TEST_P(Copy, HasADeviceOfItsOwnAndItsParentGoesOn) {
   const Loop parents;
   ASSERT_TRUE(parents.writes(1));
-  const pid_t child = fork();
+  const pid_t child = GetParam()();
   ASSERT_GE(child, 0);
   if (child == 0) {
     {
@@ -49,6 +63,41 @@ TEST(Fork, AChildHasADeviceOfItsOwnAndItsParentGoesOn) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(parents.writes(4)) << "after the child's end";
+}
+
+// What the destructors of a program's objects do in a child that ends by exit(3). The engine's thread is in the middle
+// of the parent's transfers.
+class ForkAmidTransfers : public PairTest, public testing::WithParamInterface<std::tuple<Setting, ibv_wr_opcode>> {
+ protected:
+  static constexpr uint32_t kLong = 8 << 20;
+  ForkAmidTransfers() { set_up(std::get<0>(GetParam()), std::get<1>(GetParam()), kLong); }
+};
+INSTANTIATE_TEST_SUITE_P(Each, ForkAmidTransfers, every_way(), way_name);
+
+TEST_P(ForkAmidTransfers, AChildMayTakeDownItsCopyOfEverything) {
+  constexpr uint64_t kRequests = 4;
+  connect();
+  std::mt19937 random(std::random_device{}());
+  const int rounds = test_everything() ? 200 : 8;
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    for (uint64_t id = 0; id < kRequests; ++id) ASSERT_EQ(post(request(id, 0, kLong)), kAllPosted);
+    // Nobody polls meanwhile.
+    std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution(0, 5000)(random)));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(60);
+      qp_.reset();
+      region_.reset();
+      near_.reset();
+      _exit(HasFailure());
+    }
+    for (uint64_t id = 0; id < kRequests; ++id) EXPECT_EQ(next(), succeeded(id));
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "of the child";
+  }
+  EXPECT_FALSE(far_->next_event(std::chrono::milliseconds(0)));
 }
 
 // ibv_fork_init(3): nothing is pinned, so that a child takes nothing away.
