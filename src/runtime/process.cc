@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/no_cancellation.h"
+#include "base/no_memory.h"
 #include "base/random.h"
 #include "local/process_memory.h"
 #include "obs/log_file.h"
@@ -97,6 +98,7 @@ Result<std::unique_ptr<Process>> Process::create() {
   const Configuration& configuration = runtime::configuration();
   static std::once_flag log_started;
   std::call_once(log_started, start_log, configuration);
+  let_allocations_wait();
   Result<AgentIdentity> identity = AgentIdentity::of_this_process();
   if (!identity.ok()) return identity.status();
   std::unique_ptr<Process> process(new Process(identity.take()));

@@ -235,5 +235,43 @@ TEST_P(AllocationFailureInMeeting, OfQueuePairsThatConnectAndTransfer) {
   meeting.expect_a_write_to_arrive();
 }
 
+// Nobody could be told of it: posting and polling wait until there is memory.
+TEST_P(AllocationFailureInMeeting, OfTransfersIsAWait) {
+  constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM};
+  bool failed = true;
+  for (unsigned others = 0; failed && !HasFailure(); ++others) {
+    ASSERT_LT(others, 1000u) << "no end of allocations";
+    const FirstMeeting meeting(GetParam());
+    ibv_qp* const qp = meeting.qp.get();
+    ASSERT_EQ(meeting.peer->connect(0, meeting.side.address_of(qp)), 0);
+    ASSERT_EQ(connect(qp, meeting.far), 0);
+    ASSERT_EQ(meeting.peer->post_receive(0, 0, {{0, FirstMeeting::kBytes}}), 0);
+    ASSERT_EQ(meeting.peer->post_receive(0, 1, {}), 0);
+    ibv_sge sge{meeting.memory.address(), FirstMeeting::kBytes, meeting.region->lkey};
+    ibv_send_wr requests[std::size(kOpcodes)] = {};
+    for (size_t i = 0; i < std::size(kOpcodes); ++i) {
+      requests[i] = {.wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = kOpcodes[i], .send_flags = IBV_SEND_SIGNALED};
+      requests[i].wr.rdma = {.remote_addr = meeting.there.address, .rkey = meeting.there.rkey};
+      if (i + 1 < std::size(kOpcodes)) requests[i].next = &requests[i + 1];
+    }
+    int error = 0;
+    ibv_wc completions[std::size(kOpcodes)] = {};
+    int completed = 0;
+    const auto deadline = std::chrono::steady_clock::now() + kSoon;
+    {
+      const FailingAllocation failing(others);
+      ibv_send_wr* bad = nullptr;
+      error = ibv_post_send(qp, requests, &bad);
+      while (error == 0 && completed < static_cast<int>(std::size(kOpcodes)) &&
+             std::chrono::steady_clock::now() < deadline)
+        completed += ibv_poll_cq(meeting.side.cq(), 1, &completions[completed]);
+      failed = failing.has_come();
+    }
+    EXPECT_EQ(error, 0);
+    ASSERT_EQ(completed, static_cast<int>(std::size(kOpcodes)));
+    for (const ibv_wc& completion : completions) EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+  }
+}
+
 }  // namespace
 }  // namespace verbatim::conformance

@@ -5,6 +5,8 @@
 #include <new>
 #include <type_traits>
 
+#include "base/no_memory.h"
+
 namespace verbatim::api {
 
 template <auto call>
@@ -12,6 +14,7 @@ struct WithoutMemory;
 template <class Returned, class... Arguments, Returned (*call)(Arguments...)>
 struct WithoutMemory<call> {
   static Returned run(Arguments... arguments) {
+    const AllocationsMayFail guard;
     try {
       return call(arguments...);
     } catch (const std::bad_alloc&) {
