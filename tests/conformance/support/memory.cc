@@ -62,8 +62,17 @@ Memory::Memory(MemoryKind kind, uint64_t length) : size_(whole_pages(length)) {
 }
 
 Memory::~Memory() {
-  munmap(data_, size_);
+  if (mapped_) munmap(data_, size_);
   if (file_ >= 0) close(file_);
+}
+
+void Memory::unmap() {
+  if (munmap(data_, size_) != 0) die("munmap");
+  mapped_ = false;
+}
+
+void Memory::truncate() {
+  if (ftruncate(file_, 0) != 0) die("ftruncate");
 }
 
 void fill(std::span<uint8_t> bytes, uint64_t seed, uint64_t position) {

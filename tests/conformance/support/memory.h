@@ -20,6 +20,10 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
   ~Memory();
 
+  // Takes the pages away, as a program may although they are registered: the address range becomes empty, or its file.
+  void unmap();
+  void truncate();
+
   uint8_t* data() const { return data_; }
   uint64_t size() const { return size_; }
   std::span<uint8_t> bytes() const { return {data_, size_}; }
@@ -27,7 +31,8 @@ class Memory {
   uint64_t address(uint64_t offset = 0) const { return reinterpret_cast<uint64_t>(data_) + offset; }
 
  private:
-  uint64_t size_;
+  const uint64_t size_;
+  bool mapped_ = true;
   int file_ = -1;
   uint8_t* data_;
 };

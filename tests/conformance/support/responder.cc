@@ -62,6 +62,10 @@ RemoteMemory Responder::register_as(Command command) {
 
 void Responder::deregister_memory() { EXPECT_EQ(ask({.act = Act::deregister_memory}).error, 0); }
 
+void Responder::begin_scribbling() { ask({.act = Act::begin_scribbling}); }
+
+void Responder::lose_memory(bool by_truncation) { ask({.act = Act::lose_memory, .truncates = by_truncation}); }
+
 void Responder::fill(uint64_t offset, uint64_t length, uint64_t seed) {
   ask({.act = Act::fill, .offset = offset, .length = length, .seed = seed});
 }

@@ -50,6 +50,7 @@ struct Command {
   enum class Act : uint32_t {
     register_memory,
     deregister_memory,
+    lose_memory,
     create_queue_pair,
     destroy_queue_pair,
     modify,
@@ -68,6 +69,7 @@ struct Command {
     bind_window,
     attach,
     detach,
+    begin_scribbling,
     begin_writing,
     end_writing,
     fork_child,
@@ -82,6 +84,7 @@ struct Command {
   MemoryKind memory = MemoryKind::anonymous;
   bool other_pd = false;
   bool read_only = false;
+  bool truncates = false;
   uint8_t byte = 0;
   uint64_t iova = 0;  // 0: the address
   uint64_t remote_address = 0;
@@ -142,6 +145,8 @@ class Responder {
   virtual pid_t pid() const = 0;
   // SIGKILL; only of another process. Returns when the kernel has taken it away.
   virtual void kill() = 0;
+  // The same of one that lies, and may have died of it.
+  virtual void kill_liar() = 0;
 
   // Its one memory region. Bytes are at an offset from its start, where fill() puts those of the pattern's position.
   RemoteMemory register_memory(uint64_t length, unsigned access = kEveryAccess, bool other_pd = false);
@@ -149,6 +154,8 @@ class Responder {
   // Filled, write-protected, and registered for reading.
   RemoteMemory register_read_only_memory(uint64_t length, uint64_t seed);
   void deregister_memory();
+  // Takes its pages away, by truncating the file or by munmap; it stays registered.
+  void lose_memory(bool by_truncation);
   void fill(uint64_t offset, uint64_t length, uint64_t seed);
   // Where, counted from `offset`, its bytes first differ from those of the pattern from `position` on.
   std::optional<uint64_t> first_difference(uint64_t offset, uint64_t length, uint64_t seed, uint64_t position);
@@ -193,6 +200,9 @@ class Responder {
   // queue pairs.
   void begin_writing(uint32_t index, const FarRequest& request);
   void end_writing();
+  // A thread writes nonsense over what its process shows its peers. For the rest of that process's life: its own
+  // objects are of no use to it any more, so that it can only be killed.
+  void begin_scribbling();
   // The errno of entering and of leaving a multicast group.
   int attach(uint32_t index, const ibv_gid& group);
   int detach(uint32_t index, const ibv_gid& group);

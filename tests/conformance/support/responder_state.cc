@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "conformance/support/own_segment.h"
 #include "conformance/support/window.h"
 
 namespace verbatim::conformance {
@@ -58,6 +59,12 @@ Reply ResponderState::execute(const Command& command) {
     case Act::deregister_memory:
       reply.error = ibv_dereg_mr(region_.release());
       break;
+    case Act::lose_memory:
+      if (command.truncates)
+        memory_->truncate();
+      else
+        memory_->unmap();
+      break;
     case Act::destroy_queue_pair:
       reply.error = ibv_destroy_qp(queue_pairs_[command.queue_pair].release());
       break;
@@ -83,6 +90,9 @@ Reply ResponderState::execute(const Command& command) {
       break;
     case Act::fill:
       fill(memory_->bytes(command.offset, command.length), command.seed, command.offset);
+      break;
+    case Act::begin_scribbling:
+      writers_.emplace_back(scribble_over_own_segment);
       break;
     case Act::begin_writing:
       begin_writing(command);
