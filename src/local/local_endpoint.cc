@@ -135,7 +135,7 @@ Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& 
   const Advance outcome = advance_touching(work, offset, verdict);
   // After the touch has ended, so that whoever hears of a refusal has nothing of it to wait for.
   if (const auto notice = std::exchange(owed_notice_, std::nullopt); notice && path_.reliable) {
-    adapter_.leave_notice({path_.peer, path_.own, static_cast<uint32_t>(*notice), 0});
+    adapter_.leave_notice({path_.peer, path_.own, static_cast<uint32_t>(*notice), target_stream_});
     peer_->ring();
   }
   return outcome;
@@ -150,6 +150,7 @@ Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, 
   QueuePairFields target;
   if (!read_target(work, target)) target = {};
   if (!target_ready(target, verdict)) return Advance::waiting;
+  target_stream_ = target.stream;
   if (!operation_allowed(target, work, verdict)) return Advance::failed;
   if (has_data) {
     RegionFields region;

@@ -144,6 +144,7 @@ class LocalEndpoint {
   std::shared_ptr<LanePair> lanes_to_peer_;
   uint32_t receiver_timer_ = 0;
   std::optional<NoticeKind> owed_notice_;
+  uint32_t target_stream_ = 0;
   // The last region used and its mapping here, so that a stream of operations looks it up once.
   RegionFields mapped_region_;
   std::shared_ptr<const PeerMapping> mapping_;

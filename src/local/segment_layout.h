@@ -15,7 +15,7 @@
 namespace verbatim::local {
 
 inline constexpr uint64_t kSegmentMagic = 0x314d495441425256;  // "VRBATIM1", little-endian
-inline constexpr uint32_t kSegmentVersion = 3;
+inline constexpr uint32_t kSegmentVersion = 4;
 
 inline constexpr uint32_t kMaxSlots = 16;
 inline constexpr uint32_t kQueuePairEntries = kMaxSlots * Qpn::kPerSlot;
@@ -94,12 +94,13 @@ struct alignas(64) TouchRecord {
 };
 
 // "I, the requester, refused an operation of mine because of your tables": what a NIC's responder would have noticed
-// itself. `kind` is a NoticeKind.
+// itself. `kind` is a NoticeKind, `stream` the target's (QueuePairFields) at that time: one that was reset since is
+// concerned no more.
 struct NoticeFields {
   Qpn target;
   Qpn source;
   uint32_t kind = 0;
-  uint32_t reserved = 0;
+  uint32_t stream = 0;
 };
 struct NoticeEntry : Published<NoticeFields> {};
 

@@ -299,7 +299,7 @@ bool QueuePair::on_notice(const local::Peer& from, const local::NoticeFields& no
   if (notice.source != requester_.path().peer || !may_be_reached(state())) return true;
   const std::shared_ptr<local::Peer> owner = core_.device.peers().owner(notice.source.slot());
   if (!owner) return false;
-  if (owner.get() != &from) return true;
+  if (owner.get() != &from || notice.stream != requester_.stream()) return true;
   const auto kind = static_cast<local::NoticeKind>(notice.kind);
   log(LogLevel::warn, "QP {:#08x}: its peer QP {:#08x} of process {} was refused an operation here; going to ERR ({})",
       core_.qpn.value, notice.source.value, from.pid(), describe(Reason::refused_by_peer).name);

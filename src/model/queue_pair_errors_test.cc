@@ -164,7 +164,7 @@ TEST_F(QueuePairErrors, TheEventSaysWhatKindOfErrorItWas) {
   for (const auto& [kind, type] : kinds) {
     ASSERT_TRUE(modify(*b.qp, QueuePairState::reset).ok());
     connect_b();
-    a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), static_cast<uint32_t>(kind), 0});
+    a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), static_cast<uint32_t>(kind), b.stream()});
     b_takes_notices();
     const auto events = b.side.take_events();
     ASSERT_EQ(events.size(), 1u);
@@ -177,7 +177,7 @@ TEST_F(QueuePairErrors, OnlyTheOwnerOfThePeersSlotMaySpeakForIt) {
   End stranger(0x30);
   stranger.side.process.allocate_qpn();
   introduce(b.side.process, stranger.side.process);
-  stranger.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, 0});
+  stranger.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, b.stream()});
   b_takes_notices();
   EXPECT_EQ(b.qp->state(), QueuePairState::rts);
   EXPECT_THAT(b.side.take_events(), IsEmpty());
@@ -188,7 +188,7 @@ TEST_F(QueuePairErrors, ANoticeThatArrivesBeforeItsWriterWasIntroducedIsKept) {
   End late(0x50);
   connect(*b.qp, late.qp->qpn());
   const auto peer = late.side.process.as_peer();
-  late.side.process.adapter().leave_notice({b.qp->qpn(), late.qp->qpn(), 1, 0});
+  late.side.process.adapter().leave_notice({b.qp->qpn(), late.qp->qpn(), 1, b.stream()});
   b.side.device.take_notices(*peer);
   EXPECT_EQ(b.qp->state(), QueuePairState::rts);
   b.side.process.peers().add(peer, late.side.process.adapter().slots());
@@ -201,29 +201,40 @@ TEST_F(QueuePairErrors, ANoticeThatNamesAnotherQueuePairIsNoneOfOurs) {
   connect_both();
   auto second = a.make_qp();
   local::Adapter& adapter = a.side.process.adapter();
-  adapter.leave_notice({b.qp->qpn(), second->qpn(), 1, 0});
-  adapter.leave_notice({Qpn{b.qp->qpn().value ^ 1}, a.qp->qpn(), 1, 0});
-  adapter.leave_notice({Qpn{}, a.qp->qpn(), 1, 0});
+  adapter.leave_notice({b.qp->qpn(), second->qpn(), 1, b.stream()});
+  adapter.leave_notice({Qpn{b.qp->qpn().value ^ 1}, a.qp->qpn(), 1, b.stream()});
+  adapter.leave_notice({Qpn{}, a.qp->qpn(), 1, b.stream()});
   b_takes_notices();
   EXPECT_EQ(b.qp->state(), QueuePairState::rts);
 }
 
 TEST_F(QueuePairErrors, NoticesDoNotConcernAQueuePairThatCannotBeReached) {
   ASSERT_TRUE(to_init(*b.qp, a.qp->qpn()).ok());
-  a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, 0});
+  a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, b.stream()});
   b_takes_notices();
   EXPECT_EQ(b.qp->state(), QueuePairState::init);
   ASSERT_TRUE(to_rtr(*b.qp, a.qp->qpn()).ok());
   ASSERT_TRUE(modify(*b.qp, QueuePairState::reset).ok());
-  a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, 0});
+  a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, b.stream()});
   b_takes_notices();
   EXPECT_EQ(b.qp->state(), QueuePairState::reset);
+}
+
+// The requester's program may hear of its error, and tell the target's to connect anew, before that one's engine runs.
+TEST_F(QueuePairErrors, ANoticeOfTheTimeBeforeAResetIsOfNoConcern) {
+  connect_both();
+  ASSERT_TRUE(a.post(bad_write(1)).ok());
+  ASSERT_TRUE(modify(*b.qp, QueuePairState::reset).ok());
+  connect_b();
+  b_takes_notices();
+  EXPECT_EQ(b.qp->state(), QueuePairState::rts);
+  EXPECT_THAT(b.side.take_events(), IsEmpty());
 }
 
 TEST_F(QueuePairErrors, APeerReadyToReceiveIsConcerned) {
   ASSERT_TRUE(to_init(*b.qp, a.qp->qpn()).ok());
   ASSERT_TRUE(to_rtr(*b.qp, a.qp->qpn()).ok());
-  a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, 0});
+  a.side.process.adapter().leave_notice({b.qp->qpn(), a.qp->qpn(), 1, b.stream()});
   b_takes_notices();
   EXPECT_EQ(b.qp->state(), QueuePairState::err);
 }

@@ -47,7 +47,7 @@ class LyingPeer {
         return receive();
       case 4:
         return ends_.b.side.process.adapter().leave_notice(
-            {{number_of_a()}, {number_of_b()}, static_cast<uint32_t>(draw_(5)), static_cast<uint32_t>(draw_(2))});
+            {{number_of_a()}, {number_of_b()}, static_cast<uint32_t>(draw_(5)), draw_(2) ? ends_.a.stream() : 0});
       default:
         return look();
     }

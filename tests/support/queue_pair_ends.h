@@ -44,6 +44,12 @@ struct End {
             .length = length};
   }
   Status post(const SendWork& what) { return model::QueuePair::Posting(*qp).send(what); }
+  // What a notice to it carries.
+  uint32_t stream() {
+    local::QueuePairFields fields;
+    EXPECT_TRUE(side.process.adapter().view().read(qp->qpn(), fields));
+    return fields.stream;
+  }
 };
 
 struct QueuePairEnds {
