@@ -10,6 +10,9 @@
 
 static_assert(sizeof(void*) == 8, "the sizes below are those of 64-bit machines");
 
+// Structs that have a mutex in them are longer from there on where the C library's is longer than that of x86-64.
+constexpr size_t kMutexGrowth = sizeof(pthread_mutex_t) - 40;
+
 // Objects: a program reads their members whenever it likes.
 static_assert(sizeof(ibv_device) == 664);
 static_assert(offsetof(ibv_device, node_type) == 16);
@@ -19,14 +22,14 @@ static_assert(offsetof(ibv_device, dev_name) == 88);
 static_assert(offsetof(ibv_device, dev_path) == 152);
 static_assert(offsetof(ibv_device, ibdev_path) == 408);
 
-static_assert(sizeof(ibv_context) == 328);
+static_assert(sizeof(ibv_context) == 328 + kMutexGrowth);
 static_assert(offsetof(ibv_context, device) == 0);
 static_assert(offsetof(ibv_context, ops) == 8);
 static_assert(offsetof(ibv_context, cmd_fd) == 264);
 static_assert(offsetof(ibv_context, async_fd) == 268);
 static_assert(offsetof(ibv_context, num_comp_vectors) == 272);
 static_assert(offsetof(ibv_context, mutex) == 280);
-static_assert(offsetof(ibv_context, abi_compat) == 320);
+static_assert(offsetof(ibv_context, abi_compat) == 320 + kMutexGrowth);
 
 static_assert(sizeof(ibv_pd) == 16);
 static_assert(offsetof(ibv_pd, context) == 0);
@@ -50,17 +53,17 @@ static_assert(offsetof(ibv_comp_channel, context) == 0);
 static_assert(offsetof(ibv_comp_channel, fd) == 8);
 static_assert(offsetof(ibv_comp_channel, refcnt) == 12);
 
-static_assert(sizeof(ibv_cq) == 128);
+static_assert(sizeof(ibv_cq) == 128 + kMutexGrowth);
 static_assert(offsetof(ibv_cq, channel) == 8);
 static_assert(offsetof(ibv_cq, cq_context) == 16);
 static_assert(offsetof(ibv_cq, handle) == 24);
 static_assert(offsetof(ibv_cq, cqe) == 28);
 static_assert(offsetof(ibv_cq, mutex) == 32);
-static_assert(offsetof(ibv_cq, cond) == 72);
-static_assert(offsetof(ibv_cq, comp_events_completed) == 120);
-static_assert(offsetof(ibv_cq, async_events_completed) == 124);
+static_assert(offsetof(ibv_cq, cond) == 72 + kMutexGrowth);
+static_assert(offsetof(ibv_cq, comp_events_completed) == 120 + kMutexGrowth);
+static_assert(offsetof(ibv_cq, async_events_completed) == 124 + kMutexGrowth);
 
-static_assert(sizeof(ibv_qp) == 160);
+static_assert(sizeof(ibv_qp) == 160 + kMutexGrowth);
 static_assert(offsetof(ibv_qp, qp_context) == 8);
 static_assert(offsetof(ibv_qp, pd) == 16);
 static_assert(offsetof(ibv_qp, send_cq) == 24);
@@ -70,16 +73,16 @@ static_assert(offsetof(ibv_qp, handle) == 48);
 static_assert(offsetof(ibv_qp, qp_num) == 52);
 static_assert(offsetof(ibv_qp, state) == 56);
 static_assert(offsetof(ibv_qp, qp_type) == 60);
-static_assert(offsetof(ibv_qp, events_completed) == 152);
+static_assert(offsetof(ibv_qp, events_completed) == 152 + kMutexGrowth);
 
-static_assert(sizeof(ibv_srq) == 128);
+static_assert(sizeof(ibv_srq) == 128 + kMutexGrowth);
 static_assert(offsetof(ibv_srq, srq_context) == 8);
 static_assert(offsetof(ibv_srq, pd) == 16);
-static_assert(offsetof(ibv_srq, events_completed) == 120);
+static_assert(offsetof(ibv_srq, events_completed) == 120 + kMutexGrowth);
 
 static_assert(sizeof(ibv_ah) == 24);
 static_assert(offsetof(ibv_ah, pd) == 8);
-static_assert(sizeof(ibv_wq) == 152);
+static_assert(sizeof(ibv_wq) == 152 + kMutexGrowth);
 static_assert(offsetof(ibv_wq, post_recv) == 48);
 static_assert(sizeof(ibv_flow) == 24);
 static_assert(sizeof(ibv_dm) == 32);
@@ -87,21 +90,21 @@ static_assert(offsetof(ibv_dm, memcpy_to_dm) == 8);
 static_assert(offsetof(ibv_dm, memcpy_from_dm) == 16);
 
 // The extended kinds begin with the plain kind, since programs cast both ways.
-static_assert(sizeof(ibv_cq_ex) == 288);
+static_assert(sizeof(ibv_cq_ex) == 288 + kMutexGrowth);
 static_assert(offsetof(ibv_cq_ex, cqe) == offsetof(ibv_cq, cqe));
 static_assert(offsetof(ibv_cq_ex, async_events_completed) == offsetof(ibv_cq, async_events_completed));
 static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
-static_assert(offsetof(ibv_cq_ex, start_poll) == 144);
-static_assert(offsetof(ibv_cq_ex, next_poll) == 152);
-static_assert(offsetof(ibv_cq_ex, end_poll) == 160);
-static_assert(offsetof(ibv_cq_ex, read_opcode) == 168);
-static_assert(sizeof(ibv_qp_ex) >= 352);
+static_assert(offsetof(ibv_cq_ex, start_poll) == 144 + kMutexGrowth);
+static_assert(offsetof(ibv_cq_ex, next_poll) == 152 + kMutexGrowth);
+static_assert(offsetof(ibv_cq_ex, end_poll) == 160 + kMutexGrowth);
+static_assert(offsetof(ibv_cq_ex, read_opcode) == 168 + kMutexGrowth);
+static_assert(sizeof(ibv_qp_ex) >= 352 + kMutexGrowth);
 static_assert(offsetof(ibv_qp_ex, qp_base) == 0);
-static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184);
-static_assert(offsetof(ibv_qp_ex, wr_start) == 320);
-static_assert(offsetof(ibv_qp_ex, wr_complete) == 328);
-static_assert(offsetof(ibv_qp_ex, wr_abort) == 336);
-static_assert(offsetof(ibv_qp_ex, wr_atomic_write) == 344);
+static_assert(offsetof(ibv_qp_ex, wr_atomic_cmp_swp) == 184 + kMutexGrowth);
+static_assert(offsetof(ibv_qp_ex, wr_start) == 320 + kMutexGrowth);
+static_assert(offsetof(ibv_qp_ex, wr_complete) == 328 + kMutexGrowth);
+static_assert(offsetof(ibv_qp_ex, wr_abort) == 336 + kMutexGrowth);
+static_assert(offsetof(ibv_qp_ex, wr_atomic_write) == 344 + kMutexGrowth);
 
 // Work requests and completions.
 static_assert(sizeof(ibv_sge) == 16);

@@ -16,6 +16,6 @@ struct QueuePairBase {
   void (*wr_flush)(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address, size_t length, uint8_t type,
                    uint8_t level) = nullptr;
 };
-static_assert(offsetof(QueuePairBase, wr_flush) == 352);
+static_assert(offsetof(QueuePairBase, wr_flush) == 312 + sizeof(pthread_mutex_t));
 
 }  // namespace verbatim::api
