@@ -21,7 +21,7 @@ class Dev(unittest.TestCase):
         self.assertRegex(result.stderr, r"^dev: .*nothing to \w+ yet")
 
     def test_an_unknown_subcommand_is_a_usage_error(self):
-        for arguments in (["polish"], [], ["test", "--most"], ["fuzz", "0"], ["fuzz", "1", "2"]):
+        for arguments in (["polish"], [], ["test", "--most"], ["fuzz", "0"], ["fuzz", "1", "2"], ["bench", "many"]):
             result = run(DEV, *arguments)
             self.assertEqual(result.returncode, 2)
             self.assertIn("dev: ", result.stderr)
