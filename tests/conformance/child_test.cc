@@ -98,17 +98,7 @@ struct Kind {
 };
 
 template <class Life>
-pid_t forked(Life&& life) {
-  const pid_t child = fork();
-  if (child != 0) return child;
-  alarm(60);
-  life();
-  _exit(0);
-}
-
-template <class Life>
-pid_t cloned(Life&& life) {
-  const pid_t child = bare_clone();
+pid_t live(pid_t child, Life&& life) {
   if (child != 0) return child;
   alarm(60);
   life();
@@ -148,19 +138,19 @@ void meet_a_peer() {
 }
 
 const Kind kKinds[] = {
-    {"Ends", [](const AllTransfers&) { return forked([] {}); }},
-    {"Executes", [](const AllTransfers&) { return forked(execute); }},
+    {"Ends", [](const AllTransfers&) { return live(fork(), [] {}); }},
+    {"Executes", [](const AllTransfers&) { return live(fork(), execute); }},
     {"IsVforked", [](const AllTransfers&) { return made_by_vfork(); }},
     {"IsSpawned", [](const AllTransfers&) { return spawned(); }},
-    {"IsCloned", [](const AllTransfers&) { return cloned([] {}); }},
-    {"IsClonedAndExecutes", [](const AllTransfers&) { return cloned(execute); }},
-    {"IsClonedAndClosesEverything", [](const AllTransfers&) { return cloned(close_everything); }},
-    {"ClosesEverything", [](const AllTransfers&) { return forked(close_everything); }},
-    {"Scribbles", [](const AllTransfers& parents) { return forked([&] { scribble(parents); }); }},
-    {"MeetsAPeer", [](const AllTransfers&) { return forked(meet_a_peer); }},
+    {"IsCloned", [](const AllTransfers&) { return live(bare_clone(), [] {}); }},
+    {"IsClonedAndExecutes", [](const AllTransfers&) { return live(bare_clone(), execute); }},
+    {"IsClonedAndClosesEverything", [](const AllTransfers&) { return live(bare_clone(), close_everything); }},
+    {"ClosesEverything", [](const AllTransfers&) { return live(fork(), close_everything); }},
+    {"Scribbles", [](const AllTransfers& parents) { return live(fork(), [&] { scribble(parents); }); }},
+    {"MeetsAPeer", [](const AllTransfers&) { return live(fork(), meet_a_peer); }},
     {"DiesOfASignal",
      [](const AllTransfers&) {
-       return forked([] {
+       return live(fork(), [] {
          signal(SIGTERM, [](int) { _exit(0); });
          raise(SIGTERM);
        });
