@@ -69,31 +69,6 @@ struct Expectations : AgentEvents {
   void on_refused(std::string_view why) override { EXPECT_FALSE(why.empty()); }
 };
 
-Frame any_message(FuzzedDataProvider& input) {
-  const pid_t pid = input.ConsumeIntegralInRange<pid_t>(1, 5);
-  switch (input.ConsumeIntegralInRange(0, 6)) {
-    case 0:
-      return encode(ToMember(agent::Peer{.incarnation = any_incarnation(input),
-                                         .start_time = any_incarnation(input),
-                                         .segment_size = 4096,
-                                         .pid = pid,
-                                         .knows_us = input.ConsumeBool(),
-                                         .slots = any_slots(input)}));
-    case 1:
-      return encode(ToMember(PeerSlot{any_incarnation(input), any_slot(input)}));
-    case 2:
-      return encode(ToMember(Dead{any_incarnation(input), pid}));
-    case 3:
-      return encode(ToMember(Everyone{}));
-    case 4:
-      return encode(ToMember(Unowned{any_slot(input)}));
-    case 5:
-      return encode(ToMember(Refused{input.ConsumeIntegral<uint32_t>()}));
-    default:
-      return encode(ToMember(Welcome{}));
-  }
-}
-
 std::vector<Saying> any_sayings(FuzzedDataProvider& input) {
   std::vector<Saying> sayings;
   while (input.remaining_bytes() > 0) {
@@ -102,7 +77,7 @@ std::vector<Saying> any_sayings(FuzzedDataProvider& input) {
       saying.bytes = input.ConsumeBytes<std::byte>(kMaxFrame);
       saying.with_descriptors = input.ConsumeBool();
     } else {
-      const Frame frame = maybe_garbled(input, any_message(input));
+      const Frame frame = maybe_garbled(input, any_message_to_member(input));
       saying.bytes.assign(frame.bytes.begin(), frame.bytes.begin() + static_cast<ptrdiff_t>(frame.size));
       static const size_t peer_size = encode(ToMember(agent::Peer{1, 1, 1, 1, 0, SlotList{1, {1}}})).size;
       saying.with_descriptors = (frame.size == peer_size) != (input.ConsumeIntegralInRange(0, 15) == 0);

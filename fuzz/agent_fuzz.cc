@@ -52,26 +52,6 @@ class Liar {
   FileDescriptor socket_;
 };
 
-Frame any_message(FuzzedDataProvider& input) {
-  const uint64_t start_time = input.ConsumeBool() ? read_own_facts().value().start_time : any_incarnation(input);
-  const pid_t pid = input.ConsumeBool() ? getpid() : input.ConsumeIntegralInRange<pid_t>(1, 3);
-  switch (input.ConsumeIntegralInRange(0, 4)) {
-    case 0:
-      return encode(ToAgent(Hello{.incarnation = any_incarnation(input),
-                                  .start_time = start_time,
-                                  .segment_size = 4096,
-                                  .slots = any_slots(input)}));
-    case 1:
-      return encode(ToAgent(AddSlot{any_slot(input)}));
-    case 2:
-      return encode(ToAgent(Introduce{any_slot(input)}));
-    case 3:
-      return encode(ToAgent(KnownPeer{any_incarnation(input), start_time, pid}));
-    default:
-      return encode(ToAgent(IntroduceEveryone{}));
-  }
-}
-
 void act(FuzzedDataProvider& input, std::vector<Liar>& liars, std::span<const int> shown) {
   constexpr size_t kMostLiars = 6;
   if (liars.empty() || (liars.size() < kMostLiars && input.ConsumeIntegralInRange(0, 3) == 0)) {
@@ -93,7 +73,7 @@ void act(FuzzedDataProvider& input, std::vector<Liar>& liars, std::span<const in
       break;
     }
     default: {
-      const Frame frame = maybe_garbled(input, any_message(input));
+      const Frame frame = maybe_garbled(input, any_message_to_agent(input));
       static const size_t hello_size = encode(ToAgent(Hello{1, 1, 1, {}, SlotList{1, {1}}})).size;
       liars[which].say(frame.view(), shown.first(frame.size == hello_size ? count : 0));
     }

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <fuzzer/FuzzedDataProvider.h>
+#include <unistd.h>
 
+#include <cstring>
+
+#include "agent/process.h"
 #include "agent/protocol.h"
 
 namespace verbatim::agent {
@@ -17,6 +21,51 @@ inline SlotList any_slots(FuzzedDataProvider& input) {
   const uint16_t first = any_slot(input);
   for (uint16_t i = 0; i < list.count; ++i) list.slots[i] = first + i;
   return list;
+}
+
+inline Frame any_message_to_agent(FuzzedDataProvider& input) {
+  const uint64_t start_time = input.ConsumeBool() ? read_own_facts().value().start_time : any_incarnation(input);
+  const pid_t pid = input.ConsumeBool() ? getpid() : input.ConsumeIntegralInRange<pid_t>(1, 3);
+  switch (input.ConsumeIntegralInRange(0, 4)) {
+    case 0:
+      return encode(ToAgent(Hello{.incarnation = any_incarnation(input),
+                                  .start_time = start_time,
+                                  .segment_size = 4096,
+                                  .slots = any_slots(input)}));
+    case 1:
+      return encode(ToAgent(AddSlot{any_slot(input)}));
+    case 2:
+      return encode(ToAgent(Introduce{any_slot(input)}));
+    case 3:
+      return encode(ToAgent(KnownPeer{any_incarnation(input), start_time, pid}));
+    default:
+      return encode(ToAgent(IntroduceEveryone{}));
+  }
+}
+
+inline Frame any_message_to_member(FuzzedDataProvider& input) {
+  const pid_t pid = input.ConsumeIntegralInRange<pid_t>(1, 5);
+  switch (input.ConsumeIntegralInRange(0, 6)) {
+    case 0:
+      return encode(ToMember(Peer{.incarnation = any_incarnation(input),
+                                  .start_time = any_incarnation(input),
+                                  .segment_size = 4096,
+                                  .pid = pid,
+                                  .knows_us = input.ConsumeBool(),
+                                  .slots = any_slots(input)}));
+    case 1:
+      return encode(ToMember(PeerSlot{any_incarnation(input), any_slot(input)}));
+    case 2:
+      return encode(ToMember(Dead{any_incarnation(input), pid}));
+    case 3:
+      return encode(ToMember(Everyone{}));
+    case 4:
+      return encode(ToMember(Unowned{any_slot(input)}));
+    case 5:
+      return encode(ToMember(Refused{input.ConsumeIntegral<uint32_t>()}));
+    default:
+      return encode(ToMember(Welcome{}));
+  }
 }
 
 // Now and then with eight bytes that are none of it.

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "agent/protocol.h"
+#include "agent_input.h"
 
 namespace verbatim::agent {
 namespace {
@@ -22,10 +22,15 @@ void expect_the_same(const Result<Message>& message, std::span<const std::byte> 
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace verbatim::agent;
-  if (size == 0) return 0;
-  const std::span bytes(reinterpret_cast<const std::byte*>(data + 1), size - 1);
-  const size_t descriptors = data[0] % 4;
-  expect_the_same(decode_to_agent(bytes, descriptors), bytes);
-  expect_the_same(decode_to_member(bytes, descriptors), bytes);
+  FuzzedDataProvider input(data, size);
+  const size_t descriptors = input.ConsumeIntegralInRange<size_t>(0, 3);
+  const auto expect_both = [&](std::span<const std::byte> bytes) {
+    expect_the_same(decode_to_agent(bytes, descriptors), bytes);
+    expect_the_same(decode_to_member(bytes, descriptors), bytes);
+  };
+  // Few bytes that are nobody's message begin as one does.
+  expect_both(maybe_garbled(input, any_message_to_agent(input)).view());
+  expect_both(maybe_garbled(input, any_message_to_member(input)).view());
+  expect_both(input.ConsumeRemainingBytes<std::byte>());
   return 0;
 }
