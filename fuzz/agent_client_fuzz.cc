@@ -36,7 +36,8 @@ class LyingAgent {
  private:
   void serve(int socket, const std::vector<Saying>& sayings) {
     EXPECT_TRUE(enable_credentials(socket).ok());
-    EXPECT_TRUE(send_packet(socket, encode(ToMember(Welcome{})), {}).ok());
+    // Who came may have gone again by now.
+    [[maybe_unused]] const Status welcomed = send_packet(socket, encode(ToMember(Welcome{})), {});
     const int shown[] = {segment_.get(), doorbell_.get()};
     for (const Saying& saying : sayings) {
       Frame frame{.size = std::min(saying.bytes.size(), kMaxFrame)};
@@ -60,7 +61,6 @@ struct Expectations : AgentEvents {
     EXPECT_TRUE(known.insert(peer.incarnation).second);
     EXPECT_TRUE(peer.segment.valid() && peer.doorbell.valid());
     EXPECT_GT(peer.pid, 0);
-    EXPECT_FALSE(peer.slots.empty());
   }
   void on_peer_slot(Incarnation peer, Slot) override { EXPECT_TRUE(known.contains(peer)); }
   void on_peer_dead(Incarnation peer) override { EXPECT_EQ(known.erase(peer), 1u); }

@@ -29,9 +29,7 @@ class LyingPeer {
 
   ~LyingPeer() {
     ends_.a.qp.reset();  // before the shared queue that it uses
-    // The liar itself needs to know what its slots are.
-    header().slot_count.store(1, std::memory_order_relaxed);
-    header().slots[0].store(ends_.b.qp->qpn().slot().value, std::memory_order_relaxed);
+    put_slots_right();
   }
   LyingPeer(const LyingPeer&) = delete;
 
@@ -64,6 +62,12 @@ class LyingPeer {
   static constexpr uint8_t kUntouched = 0xa5;
 
   local::SegmentHeader& header() { return *reinterpret_cast<local::SegmentHeader*>(segment_); }
+
+  // The liar itself needs to know what its slots are, whenever it does something.
+  void put_slots_right() {
+    header().slot_count.store(1, std::memory_order_relaxed);
+    header().slots[0].store(ends_.b.qp->qpn().slot().value, std::memory_order_relaxed);
+  }
 
   void remake_a(QueuePairType type) {
     End& a = ends_.a;
@@ -123,6 +127,7 @@ class LyingPeer {
 
   // A request that is sound as far as a lane knows.
   void say() {
+    put_slots_right();
     const auto lanes = ends_.b.side.device.lanes().to(ends_.b.side.process.peers().find(ends_.a.qp->qpn().slot()));
     if (!lanes) return;
     uint8_t bytes[600];
