@@ -1,8 +1,10 @@
 // The real agent process: how it is started, what it inherits, when it ends, and what its death costs.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/time.h>
 #include <sys/types.h>
+#include <termios.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -96,6 +98,36 @@ TEST_F(AgentProcessTest, TwentyProcessesThatStartAtOnceGetOneAgentAndMeet) {
   for (auto& child : children) child->tell('g');
   for (auto& child : children) EXPECT_EQ(child->read_byte(), 'y');
   EXPECT_EQ(agents().size(), 1u);
+}
+
+// Makes a terminal the caller's own, as a shell does: its end, and the caller's, hang up.
+FileDescriptor take_new_terminal() {
+  FileDescriptor terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  EXPECT_EQ(::grantpt(terminal.get()), 0);
+  EXPECT_EQ(::unlockpt(terminal.get()), 0);
+  EXPECT_NE(::setsid(), -1);
+  const FileDescriptor program_side(::open(::ptsname(terminal.get()), O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(::tcgetsid(terminal.get()), ::getpid());
+  return terminal;
+}
+
+TEST_F(AgentProcessTest, ItOutlivesTheTerminalAndTheSessionItWasStartedIn) {
+  auto starter = std::make_unique<ChildProcess>([&](FileDescriptor report, FileDescriptor orders) {
+    const FileDescriptor terminal = take_new_terminal();
+    const std::unique_ptr<Member> alice = start_member({1});
+    write_byte(report, testing::Test::HasFailure() ? 'n' : 'y');
+    char order;
+    [[maybe_unused]] const ssize_t ended = ::read(orders.get(), &order, 1);
+  });
+  ASSERT_EQ(starter->read_byte(), 'y');
+  const pid_t agent = the_agent();
+  ASSERT_NE(::getsid(agent), ::getsid(0));
+  const std::unique_ptr<Member> bob = start_member({2});
+  const Result<FileDescriptor> pidfd = open_pidfd(agent);
+  ASSERT_TRUE(pidfd.ok());
+  starter.reset();
+  EXPECT_FALSE(becomes_readable(pidfd.value().get(), 200));
+  await_turn(identity_);
 }
 
 TEST_F(AgentProcessTest, ItEndsAMomentAfterTheLastMemberHasGone) {
@@ -193,7 +225,7 @@ TEST_F(AgentProcessTest, ItIsADaemonWithNothingOfTheProgram) {
   await_turn(identity_);
   const pid_t agent = the_agent();
 
-  EXPECT_EQ(::getsid(agent), agent);
+  EXPECT_EQ(::getpgid(agent), agent);
   EXPECT_EQ(proc(agent, "status").find("PPid:\t" + std::to_string(::getpid()) + "\n"), std::string::npos);
   EXPECT_NE(proc(agent, "status").find("SigBlk:\t0000000000000000\n"), std::string::npos);
   EXPECT_EQ(std::filesystem::read_symlink("/proc/" + std::to_string(agent) + "/cwd"), "/");

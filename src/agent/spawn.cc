@@ -49,7 +49,9 @@ VERBATIM_IN_CLONE int give_up(Plan* plan) {
 // The second process: it has what the first one opened, and becomes the program.
 VERBATIM_IN_CLONE int become_program(void* argument) {
   Plan* plan = static_cast<Plan*>(argument);
-  ::syscall(SYS_setsid);
+  // Signals to the caller's group are not for it. Not a session: the kernel may schedule sessions apart (sched(7),
+  // autogroup), and then programs that spin can keep it from running for seconds.
+  ::syscall(SYS_setpgid, 0, 0);
   ::syscall(SYS_execve, plan->path, plan->arguments, plan->environment);
   give_up(plan);
   // Who waits for this process is released before its descriptors are closed, and must find the address free.

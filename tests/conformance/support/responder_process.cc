@@ -127,9 +127,12 @@ std::unique_ptr<Responder> Responder::start(Setting setting) {
       return std::make_unique<ResponderElsewhere>(MemoryKind::file);
     case Setting::other_process_anonymous:
       return std::make_unique<ResponderElsewhere>(MemoryKind::anonymous);
-    case Setting::other_process_unreachable:
-      EXPECT_TRUE(testing_support::refuse_process_memory()) << "no system call can be refused here";
+    case Setting::other_process_unreachable: {
+      // Once: each filter more costs every system call, and there is a limit.
+      static const bool refused = testing_support::refuse_process_memory();
+      EXPECT_TRUE(refused) << "no system call can be refused here";
       return std::make_unique<ResponderElsewhere>(MemoryKind::anonymous);
+    }
   }
   return nullptr;
 }
