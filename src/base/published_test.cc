@@ -58,7 +58,7 @@ TEST(Published, WriterThatDiedInTheMiddleMakesReadingFailInBoundedTime) {
   FreshMemory<Pattern> memory;
   memory.get().publish(Pattern::of(1));
   // The first word of the object is the sequence count, odd while a writer is at it.
-  uint32_t sequence;
+  uint64_t sequence;
   std::memcpy(&sequence, memory.bytes, sizeof sequence);
   ASSERT_EQ(sequence, 2u);
   ++sequence;
@@ -66,6 +66,40 @@ TEST(Published, WriterThatDiedInTheMiddleMakesReadingFailInBoundedTime) {
   Pattern value = Pattern::of(9);
   EXPECT_FALSE(memory.get().read(value));
   EXPECT_EQ(value.words, Pattern::of(9).words) << "a failed read changed its argument";
+}
+
+TEST(Published, RefreshingCopiesWhatIsNewAndNothingElse) {
+  FreshMemory<Pattern> memory;
+  memory.get().publish(Pattern::of(1));
+  Pattern value;
+  uint64_t seen = Published<Pattern>::kUnseen;
+  ASSERT_TRUE(memory.get().refresh(value, seen));
+  EXPECT_EQ(value.words, Pattern::of(1).words);
+
+  const Pattern mark = Pattern::of(9);
+  value = mark;
+  ASSERT_TRUE(memory.get().refresh(value, seen));
+  EXPECT_EQ(value.words, mark.words) << "copied although nothing was published";
+
+  // The same value once more is something new: its owner may have meant another thing by it.
+  memory.get().publish(Pattern::of(1));
+  ASSERT_TRUE(memory.get().refresh(value, seen));
+  EXPECT_EQ(value.words, Pattern::of(1).words);
+}
+
+TEST(Published, RefreshingFailsWhileAWriterIsAtIt) {
+  FreshMemory<Pattern> memory;
+  memory.get().publish(Pattern::of(1));
+  Pattern value;
+  uint64_t seen = Published<Pattern>::kUnseen;
+  ASSERT_TRUE(memory.get().refresh(value, seen));
+  const uint64_t whole = seen, amid = seen + 1;
+  std::memcpy(memory.bytes, &amid, sizeof amid);
+  EXPECT_FALSE(memory.get().refresh(value, seen));
+  EXPECT_EQ(seen, Published<Pattern>::kUnseen);
+  std::memcpy(memory.bytes, &whole, sizeof whole);
+  EXPECT_TRUE(memory.get().refresh(value, seen));
+  EXPECT_EQ(seen, whole);
 }
 
 TEST(Published, NoReaderEverSeesAMixtureOfTwoValuesNorGoesBackInTime) {

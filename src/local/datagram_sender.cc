@@ -61,7 +61,7 @@ Advance DatagramSender::post(const SendWork& work, Qpn own, uint32_t own_qkey, P
                                   adapter_.view().revokes_by_membarrier());
   OwnMessage message;
   // A bad SGE is the request's own error, whether or not anybody is there.
-  if (Verdict own_error; !message.gather(adapter_, work, pd, own_error)) {
+  if (Verdict own_error; !message.gather(adapter_, work, pd, own_region_, own_error)) {
     verdict = own_error;
     return Advance::failed;
   }

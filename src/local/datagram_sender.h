@@ -38,6 +38,7 @@ class DatagramSender {
   std::shared_ptr<LanePair> last_;
   // Whose owner was sent to, or waited for in vain: when there is none (any more), that holds up nothing.
   std::set<Slot> met_;
+  KnownRegion own_region_;           // of the last SGE
   std::vector<Receiver> receivers_;  // of the message being posted; kept for its memory
 };
 

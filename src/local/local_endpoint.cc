@@ -126,6 +126,9 @@ Status LocalEndpoint::connect(const Path& path) {
   path_ = path;
   peer_.reset();
   lanes_to_peer_.reset();
+  target_ = {};
+  region_ = mapped_region_ = {};
+  admitted_at_ = QueuePairEntry::kUnseen;
   mapping_.reset();
   return Status::success();
 }
@@ -147,19 +150,15 @@ Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, 
   const TouchRecords::Guard touch = touch_peer(has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion);
   Slice slice;
   if (!gather(work, offset, kSliceBytes, slice, verdict)) return Advance::failed;
-  QueuePairFields target;
-  if (!read_target(work, target)) target = {};
-  if (!target_ready(target, verdict)) return Advance::waiting;
-  target_stream_ = target.stream;
-  if (!operation_allowed(target, work, verdict)) return Advance::failed;
+  const QueuePairFields& target = read_target(work);
+  if (const Advance admitted = admit(target, work, verdict); admitted != Advance::done) return admitted;
   if (has_data) {
-    RegionFields region;
-    if (!find_region(view, target, work, region, verdict)) {
+    if (!find_region(view, target, work, region_, verdict)) {
       tell_peer(NoticeKind::access_error);
       return Advance::failed;
     }
     const Advance result =
-        moves_data(work.opcode) ? copy(work, region, slice, verdict) : change(work, region, slice, verdict);
+        moves_data(work.opcode) ? copy(work, region_, slice, verdict) : change(work, region_, slice, verdict);
     if (result != Advance::done) return result;
   }
   offset += slice.length;
@@ -189,14 +188,34 @@ Advance LocalEndpoint::find_living(Verdict& verdict) {
   return Advance::waiting;
 }
 
-bool LocalEndpoint::read_target(const SendWork& work, QueuePairFields& target) const {
+const QueuePairFields& LocalEndpoint::read_target(const SendWork& work) {
+  static constexpr QueuePairFields kNone;
   const SegmentView& view = peer_->view();
-  if (!view.read(path_.peer, target)) return false;
-  if (static_cast<QueuePairType>(target.type) != QueuePairType::xrc_receive) return true;
+  if (!view.refresh(path_.peer, target_)) return kNone;
+  if (static_cast<QueuePairType>(target_.fields.type) != QueuePairType::xrc_receive) return target_.fields;
   // An XRC request acts in the domain of the shared receive queue that it names.
   const ReceiveCount* const queue = shared_receives(view, work.shared_queue);
-  target.pd = {queue ? queue->pd.load(std::memory_order_relaxed) : 0};
-  return true;
+  shared_target_ = target_.fields;
+  shared_target_.pd = {queue ? queue->pd.load(std::memory_order_relaxed) : 0};
+  return shared_target_;
+}
+
+Advance LocalEndpoint::admit(const QueuePairFields& target, const SendWork& work, Verdict& verdict) {
+  const uint32_t needed = right_needed(work);
+  if (target_.sequence == QueuePairEntry::kUnseen || target_.sequence != admitted_at_ || needed != admitted_rights_) {
+    admitted_at_ = QueuePairEntry::kUnseen;
+    if (!target_ready(target, verdict)) return Advance::waiting;
+    target_stream_ = target.stream;
+    if (!operation_allowed(target, work, needed, verdict)) return Advance::failed;
+    admitted_at_ = target_.sequence;
+    admitted_rights_ = needed;
+  }
+  const bool aligned = is_atomic(work.opcode) || work.opcode == SendOpcode::atomic_write;
+  if (!aligned || work.remote_address % kAtomicBytes == 0) return Advance::done;
+  decide(verdict, CompletionStatus::remote_invalid_request, Reason::remote_unaligned_atomic,
+         "the address {:#x} is no multiple of 8", work.remote_address);
+  tell_peer(NoticeKind::invalid_request);
+  return Advance::failed;
 }
 
 bool LocalEndpoint::target_ready(const QueuePairFields& target, Verdict& verdict) const {
@@ -216,19 +235,16 @@ bool LocalEndpoint::target_ready(const QueuePairFields& target, Verdict& verdict
   return true;
 }
 
-bool LocalEndpoint::operation_allowed(const QueuePairFields& target, const SendWork& work, Verdict& verdict) {
+bool LocalEndpoint::operation_allowed(const QueuePairFields& target, const SendWork& work, uint32_t needed,
+                                      Verdict& verdict) {
   const bool reads = work.opcode == SendOpcode::rdma_read || is_atomic(work.opcode);
-  const bool aligned = is_atomic(work.opcode) || work.opcode == SendOpcode::atomic_write;
-  if ((target.access & right_needed(work)) != right_needed(work)) {
+  if ((target.access & needed) != needed) {
     decide(verdict, CompletionStatus::remote_invalid_request, Reason::remote_operation_off,
            "peer QP {:#08x} has qp_access_flags {:#x}, a remote {} needs {:#x}", path_.peer.value, target.access,
-           verb(work.opcode), right_needed(work));
+           verb(work.opcode), needed);
   } else if (reads && target.responder_depth == 0) {
     decide(verdict, CompletionStatus::remote_invalid_request, Reason::remote_no_read_depth,
            "peer QP {:#08x} has max_dest_rd_atomic 0", path_.peer.value);
-  } else if (aligned && work.remote_address % kAtomicBytes != 0) {
-    decide(verdict, CompletionStatus::remote_invalid_request, Reason::remote_unaligned_atomic,
-           "the address {:#x} is no multiple of 8", work.remote_address);
   } else {
     return true;
   }
@@ -236,11 +252,13 @@ bool LocalEndpoint::operation_allowed(const QueuePairFields& target, const SendW
   return false;
 }
 
-bool find_region(const SegmentView& view, const QueuePairFields& target, const SendWork& work, RegionFields& region,
+bool find_region(const SegmentView& view, const QueuePairFields& target, const SendWork& work, KnownRegion& known,
                  Verdict& verdict) {
   constexpr auto kStatus = CompletionStatus::remote_access_error;
+  const RegionFields& region = known.fields;
   const uint64_t length = remote_length(work);
-  if (!view.read(work.rkey, region)) {
+  const uint32_t needed = right_needed(work);
+  if (!view.refresh(work.rkey, known)) {
     decide(verdict, kStatus, Reason::remote_key_unknown, "rkey {:#x} is no memory region of the peer", work.rkey.value);
   } else if (region.pd != target.pd) {
     decide(verdict, kStatus, Reason::remote_key_other_pd, "rkey {:#x} belongs to PD {}, QP {:#08x} to PD {}",
@@ -249,9 +267,9 @@ bool find_region(const SegmentView& view, const QueuePairFields& target, const S
     decide(verdict, kStatus, Reason::remote_key_other_qp,
            "rkey {:#x} is a window of QP {:#08x}, the peer is QP {:#08x}", work.rkey.value, region.queue_pair.value,
            target.qpn.value);
-  } else if ((region.access & right_needed(work)) != right_needed(work)) {
+  } else if ((region.access & needed) != needed) {
     decide(verdict, kStatus, Reason::remote_no_access, "rkey {:#x} has access {:#x}, a remote {} needs {:#x}",
-           work.rkey.value, region.access, verb(work.opcode), right_needed(work));
+           work.rkey.value, region.access, verb(work.opcode), needed);
   } else if (!contains(region.iova, region.length, work.remote_address, length)) {
     decide(verdict, kStatus, Reason::remote_range, "rkey {:#x} grants {:#x}+{}, the {} of {} bytes at {:#x} {}",
            work.rkey.value, region.iova, region.length, verb(work.opcode), length, work.remote_address,
@@ -262,14 +280,15 @@ bool find_region(const SegmentView& view, const QueuePairFields& target, const S
   return false;
 }
 
-bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, uint64_t room, Slice& slice, Verdict& verdict) const {
+bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, uint64_t room, Slice& slice, Verdict& verdict) {
   slice.offset = offset;
   uint64_t skip = offset;
   for (const Sge& sge : work.sges) {
     if (sge.length == 0) continue;
     // Every SGE is checked before the first byte moves.
-    uint8_t* const start = work.inline_data ? reinterpret_cast<uint8_t*>(sge.address)
-                                            : locate(adapter_, sge, path_.pd, writes_locally(work.opcode), verdict);
+    uint8_t* const start = work.inline_data
+                               ? reinterpret_cast<uint8_t*>(sge.address)
+                               : locate(adapter_, sge, path_.pd, writes_locally(work.opcode), own_region_, verdict);
     if (!start) return false;
     if (skip >= sge.length) {
       skip -= sge.length;
@@ -286,17 +305,17 @@ bool LocalEndpoint::gather(const SendWork& work, uint64_t offset, uint64_t room,
   return true;
 }
 
-const PeerMapping* LocalEndpoint::mapping_of(const RegionFields& region) {
-  if (!mapping_ || std::memcmp(&mapped_region_, &region, sizeof region) != 0) {
-    mapping_ = peer_->mapping(region);
+const PeerMapping* LocalEndpoint::mapping_of(const KnownRegion& region) {
+  if (!mapped_region_.is_as(region)) {
+    mapping_ = peer_->mapping(region.fields);
     mapped_region_ = region;
   }
   return mapping_.get();
 }
 
-Advance LocalEndpoint::copy(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict) {
-  const uint64_t into_region = work.remote_address - region.iova + slice.offset;
-  const uint64_t remote = region.address + into_region;
+Advance LocalEndpoint::copy(const SendWork& work, const KnownRegion& region, const Slice& slice, Verdict& verdict) {
+  const uint64_t into_region = work.remote_address - region.fields.iova + slice.offset;
+  const uint64_t remote = region.fields.address + into_region;
   uint8_t* reached = nullptr;
   if (peer_->is_self())
     reached = reinterpret_cast<uint8_t*>(remote);
@@ -308,12 +327,12 @@ Advance LocalEndpoint::copy(const SendWork& work, const RegionFields& region, co
 
 // An atomic, an ATOMIC_WRITE, or a FLUSH: on one host everybody sees what was written, so that there is nothing to do
 // for its global part.
-Advance LocalEndpoint::change(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict) {
+Advance LocalEndpoint::change(const SendWork& work, const KnownRegion& region, const Slice& slice, Verdict& verdict) {
   if (work.opcode == SendOpcode::flush) return Advance::done;
-  const uint64_t into_region = work.remote_address - region.iova;
+  const uint64_t into_region = work.remote_address - region.fields.iova;
   uint8_t* remote;
   if (peer_->is_self())
-    remote = reinterpret_cast<uint8_t*>(region.address + into_region);
+    remote = reinterpret_cast<uint8_t*>(region.fields.address + into_region);
   else if (const PeerMapping* mapping = mapping_of(region))
     remote = mapping->data() + into_region;
   else
@@ -443,8 +462,7 @@ bool LocalEndpoint::has_receive(const QueuePairFields& target, const SendWork& w
 }
 
 Advance LocalEndpoint::prepare(const SendWork& work, const Envelope& envelope, bool needs_receive, Verdict& verdict) {
-  QueuePairFields target;
-  if (!read_target(work, target)) target = {};
+  const QueuePairFields& target = read_target(work);
   if (!target_ready(target, verdict)) return Advance::waiting;
   receiver_timer_ = target.min_rnr_timer;
   if (path_.reliable && needs_receive && !envelope.receive_taken && !has_receive(target, work, envelope)) {
@@ -473,7 +491,7 @@ Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verd
   if (const Advance found = find_living(verdict); found != Advance::done) return found;
   const TouchRecords::Guard touch = touch_peer();
   OwnMessage message;
-  if (!message.gather(adapter_, work, path_.pd, verdict)) return Advance::failed;
+  if (!message.gather(adapter_, work, path_.pd, own_region_, verdict)) return Advance::failed;
   if (const Advance ready = prepare(work, envelope, takes_receive(work.opcode), verdict); ready != Advance::done)
     return ready;
   const Advance result = message.post(*lanes_to_peer_, fields_of(work, envelope), work, envelope.awaiting, verdict);

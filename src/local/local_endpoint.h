@@ -60,8 +60,8 @@ bool moves_data(SendOpcode opcode);
 // The qp_access_flags and the region's right that it needs; 0 for those that only need a receive.
 uint32_t right_needed(SendOpcode opcode);
 // The target's region that `work` names, or false and the verdict: its key, domain, right and range. `target` is the
-// queue pair it comes to.
-bool find_region(const SegmentView& view, const QueuePairFields& target, const SendWork& work, RegionFields& region,
+// queue pair it comes to; `region` is kept by who asks again and again (SegmentView::refresh).
+bool find_region(const SegmentView& view, const QueuePairFields& target, const SendWork& work, KnownRegion& region,
                  Verdict& verdict);
 // Executes an atomic on a word of this process; false and the fault if there is none. `before`: what it was.
 bool execute_atomic(const SendWork& work, uint64_t* word, uint64_t* before, CopyFault* fault);
@@ -115,22 +115,25 @@ class LocalEndpoint {
   Advance find_living(Verdict& verdict);
   // Says that something of the peer is being touched, in its table of regions `entry`.
   TouchRecords::Guard touch_peer(uint32_t entry = TouchTarget::kNoRegion);
-  bool read_target(const SendWork& work, QueuePairFields& target) const;
+  // The target's entry; zeros when there is none.
+  const QueuePairFields& read_target(const SendWork& work);
   bool target_ready(const QueuePairFields& target, Verdict& verdict) const;
-  bool operation_allowed(const QueuePairFields& target, const SendWork& work, Verdict& verdict);
+  // Whether the target is ready for the operation and allows it: done, or waiting, or failed.
+  Advance admit(const QueuePairFields& target, const SendWork& work, Verdict& verdict);
+  bool operation_allowed(const QueuePairFields& target, const SendWork& work, uint32_t needed, Verdict& verdict);
   // Whether the target has a receive for the next message, as it says itself.
   bool has_receive(const QueuePairFields& target, const SendWork& work, const Envelope& envelope) const;
   // What a message or a part of one needs of the target: done, or why it cannot be posted.
   Advance prepare(const SendWork& work, const Envelope& envelope, bool needs_receive, Verdict& verdict);
   RequestFields fields_of(const SendWork& work, const Envelope& envelope) const;
   // The next `room` bytes, or as many as there are.
-  bool gather(const SendWork& work, uint64_t offset, uint64_t room, Slice& slice, Verdict& verdict) const;
-  Advance copy(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict);
+  bool gather(const SendWork& work, uint64_t offset, uint64_t room, Slice& slice, Verdict& verdict);
+  Advance copy(const SendWork& work, const KnownRegion& region, const Slice& slice, Verdict& verdict);
   bool copy_direct(const SendWork& work, uint8_t* remote, const Slice& slice, Verdict& verdict);
-  Advance change(const SendWork& work, const RegionFields& region, const Slice& slice, Verdict& verdict);
+  Advance change(const SendWork& work, const KnownRegion& region, const Slice& slice, Verdict& verdict);
   static bool read_word(const Slice& slice, uint64_t& word, Verdict& verdict);
   static bool scatter(const Slice& slice, std::span<const uint8_t> data, Verdict& verdict);
-  const PeerMapping* mapping_of(const RegionFields& region);
+  const PeerMapping* mapping_of(const KnownRegion& region);
   void target_memory_gone(const SendWork& work, Verdict& verdict);
   Advance copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict);
   // Also the target's error, unless the message is just lost.
@@ -145,8 +148,16 @@ class LocalEndpoint {
   uint32_t receiver_timer_ = 0;
   std::optional<NoticeKind> owed_notice_;
   uint32_t target_stream_ = 0;
-  // The last region used and its mapping here, so that a stream of operations looks it up once.
-  RegionFields mapped_region_;
+  // What was read last, so that a stream of operations copies and judges it once.
+  KnownQueuePair target_;
+  QueuePairFields shared_target_;  // the same with the PD of an XRC request's shared receive queue
+  KnownRegion region_;
+  KnownRegion own_region_;
+  // The target's entry at which an operation was last allowed, and the rights that it needed.
+  uint64_t admitted_at_ = QueuePairEntry::kUnseen;
+  uint32_t admitted_rights_ = 0;
+  // The region whose mapping, if it has one, is at hand.
+  KnownRegion mapped_region_;
   std::shared_ptr<const PeerMapping> mapping_;
 };
 

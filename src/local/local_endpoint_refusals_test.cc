@@ -179,6 +179,83 @@ TEST_P(LocalEndpointRefusals, TheQueuePairIsJudgedBeforeTheKey) {
   expect_failure(request, CompletionStatus::remote_invalid_request, Reason::remote_operation_off);
 }
 
+// ---- what was read before is good only while it is unchanged ----
+
+TEST_P(LocalEndpointRefusals, ARegionThatChangesUnderItsKeyIsJudgedAnew) {
+  ASSERT_EQ(run(write(8)), Advance::done);
+  RegionFields region;
+  ASSERT_TRUE(target.adapter().view().read(rkey, region));
+  const RegionFields before = region;
+
+  region.access = access::kRemoteRead;
+  target.adapter().change_region(region);
+  expect_failure(write(8), CompletionStatus::remote_access_error, Reason::remote_no_access);
+  EXPECT_EQ(run(read(8)), Advance::done);
+
+  region = before;
+  region.length = 4;
+  target.adapter().change_region(region);
+  expect_failure(write(8), CompletionStatus::remote_access_error, Reason::remote_range);
+
+  // The same bytes of the region are others of the memory now.
+  constexpr uint64_t kShift = 4096;
+  region = before;
+  region.address += kShift;
+  region.backing_offset += kShift;
+  region.length -= kShift;
+  target.adapter().change_region(region);
+  const std::vector<uint8_t> unchanged(remote.data() + kBefore, remote.data() + kBefore + 8);
+  std::fill_n(remote.data() + kBefore + kShift, 8, 0);
+  local.data()[0] ^= 0xff;
+  ASSERT_EQ(run(write(8)), Advance::done);
+  EXPECT_TRUE(std::equal(unchanged.begin(), unchanged.end(), remote.data() + kBefore));
+  EXPECT_TRUE(std::equal(local.data(), local.data() + 8, remote.data() + kBefore + kShift));
+
+  target.adapter().change_region(before);
+  ASSERT_EQ(run(write(8)), Advance::done);
+  EXPECT_TRUE(std::equal(local.data(), local.data() + 8, remote.data() + kBefore));
+}
+
+TEST_P(LocalEndpointRefusals, ARegionOfOursThatChangesUnderItsKeyIsJudgedAnew) {
+  ASSERT_EQ(run(read(8)), Advance::done);
+  RegionFields region;
+  ASSERT_TRUE(requester.adapter().view().read(lkey, region));
+  region.access = 0;
+  requester.adapter().change_region(region);
+  expect_failure(read(8), CompletionStatus::local_protection_error, Reason::local_no_write_access);
+  EXPECT_EQ(run(write(8)), Advance::done);
+  requester.adapter().withdraw_region(lkey);
+  expect_failure(write(8), CompletionStatus::local_protection_error, Reason::local_key_unknown);
+}
+
+TEST_P(LocalEndpointRefusals, AQueuePairThatChangesIsJudgedAnew) {
+  const QueuePairFields before = peer_fields;
+  ASSERT_EQ(run(write(8)), Advance::done);
+  ASSERT_EQ(run(read(8)), Advance::done);
+
+  peer_fields.access = access::kRemoteRead;
+  target.adapter().publish(peer_fields);
+  EXPECT_EQ(run(read(8)), Advance::done);
+  expect_failure(write(8), CompletionStatus::remote_invalid_request, Reason::remote_operation_off);
+  EXPECT_EQ(run(read(8)), Advance::done);
+
+  peer_fields = before;
+  peer_fields.responder_depth = 0;
+  target.adapter().publish(peer_fields);
+  EXPECT_EQ(run(write(8)), Advance::done);
+  expect_failure(read(8), CompletionStatus::remote_invalid_request, Reason::remote_no_read_depth);
+
+  peer_fields = before;
+  peer_fields.state = static_cast<uint32_t>(QueuePairState::init);
+  target.adapter().publish(peer_fields);
+  EXPECT_EQ(run(write(8)), Advance::waiting);
+  target.adapter().publish(before);
+  EXPECT_EQ(run(write(8)), Advance::done);
+
+  target.adapter().release_qpn(peer);
+  EXPECT_EQ(run(write(8)), Advance::waiting);
+}
+
 TEST_P(LocalEndpointRefusals, MemoryOfTheTargetThatIsGoneIsARemoteOperationError) {
   const SendWork request = write(8);
   remote.vanish();

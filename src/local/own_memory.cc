@@ -14,10 +14,10 @@ bool contains(uint64_t base, uint64_t size, uint64_t start, uint64_t length) {
   return start >= base && start - base <= size && length <= size - (start - base);
 }
 
-uint8_t* locate(const Adapter& adapter, const Sge& sge, PdId pd, bool written, Verdict& verdict) {
+uint8_t* locate(const Adapter& adapter, const Sge& sge, PdId pd, bool written, KnownRegion& known, Verdict& verdict) {
   constexpr auto kStatus = CompletionStatus::local_protection_error;
-  RegionFields region;
-  if (!adapter.view().read(sge.lkey, region) || region.kind == RegionKind::window) {
+  const RegionFields& region = known.fields;
+  if (!adapter.view().refresh(sge.lkey, known) || region.kind == RegionKind::window) {
     decide(verdict, kStatus, Reason::local_key_unknown, "lkey {:#x} is no memory region", sge.lkey.value);
   } else if (region.pd != pd) {
     decide(verdict, kStatus, Reason::local_key_other_pd, "lkey {:#x} belongs to PD {}, the QP to PD {}", sge.lkey.value,

@@ -4,12 +4,12 @@
 
 namespace verbatim::local {
 
-bool OwnMessage::gather(const Adapter& adapter, const SendWork& work, PdId pd, Verdict& verdict) {
+bool OwnMessage::gather(const Adapter& adapter, const SendWork& work, PdId pd, KnownRegion& known, Verdict& verdict) {
   if (work.opcode == SendOpcode::rdma_write_with_imm) return true;
   for (const Sge& sge : work.sges) {
     if (sge.length == 0) continue;
     uint8_t* const start = work.inline_data ? reinterpret_cast<uint8_t*>(sge.address)
-                                            : locate(adapter, sge, pd, is_atomic(work.opcode), verdict);
+                                            : locate(adapter, sge, pd, is_atomic(work.opcode), known, verdict);
     if (!start) return false;
     pieces_[1 + count_] = {start, sge.length};
     sges_[count_++] = sge;

@@ -13,8 +13,9 @@ enum class Advance;
 
 class OwnMessage {
  public:
-  // Checks the request's SGEs; false and the verdict when one is bad. Opcodes without data take none.
-  bool gather(const Adapter& adapter, const SendWork& work, PdId pd, Verdict& verdict);
+  // Checks the request's SGEs; false and the verdict when one is bad. Opcodes without data take none. `known` as for
+  // locate().
+  bool gather(const Adapter& adapter, const SendWork& work, PdId pd, KnownRegion& known, Verdict& verdict);
   // Puts these bytes before the message. Borrowed until post(); only for what fits the lane.
   void prepend(std::span<const uint8_t> bytes);
   // Completes `fields` and posts: posted, full, or failed and the verdict.

@@ -34,18 +34,39 @@ SegmentView::~SegmentView() {
   if (mapped_) munmap(const_cast<Segment*>(segment_), sizeof(Segment));
 }
 
-bool SegmentView::read(Qpn qpn, QueuePairFields& out) const {
+std::optional<uint32_t> SegmentView::entry_index(Qpn qpn) const {
   const uint32_t count = std::min(segment_->header.slot_count.load(std::memory_order_acquire),  // pairs with add_slot
                                   kMaxSlots);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (segment_->header.slots[i].load(std::memory_order_relaxed) != qpn.slot().value) continue;
-    return segment_->queue_pairs[i * Qpn::kPerSlot + qpn.index()].read(out) && out.qpn == qpn;
-  }
-  return false;
+  for (uint32_t i = 0; i < count; ++i)
+    if (segment_->header.slots[i].load(std::memory_order_relaxed) == qpn.slot().value)
+      return i * Qpn::kPerSlot + qpn.index();
+  return std::nullopt;
+}
+
+bool SegmentView::read(Qpn qpn, QueuePairFields& out) const {
+  const std::optional<uint32_t> entry = entry_index(qpn);
+  return entry && segment_->queue_pairs[*entry].read(out) && out.qpn == qpn;
 }
 
 bool SegmentView::read(MemoryKey key, RegionFields& out) const {
   return segment_->regions[entry_index(key)].read(out) && out.key == key && key.value != 0;
+}
+
+bool SegmentView::refresh(Qpn qpn, KnownQueuePair& known) const {
+  // A slot stays where it was shown first.
+  if (known.sequence == QueuePairEntry::kUnseen || known.fields.qpn != qpn) {
+    const std::optional<uint32_t> entry = entry_index(qpn);
+    if (!entry) return false;
+    known.entry = *entry;
+    known.sequence = QueuePairEntry::kUnseen;
+  }
+  return segment_->queue_pairs[known.entry].refresh(known.fields, known.sequence) && known.fields.qpn == qpn;
+}
+
+bool SegmentView::refresh(MemoryKey key, KnownRegion& known) const {
+  const uint32_t entry = entry_index(key);
+  if (known.entry != entry) known = {.fields = {}, .entry = entry};
+  return segment_->regions[entry].refresh(known.fields, known.sequence) && known.fields.key == key && key.value != 0;
 }
 
 std::vector<Qpn> SegmentView::attached_to(const Gid& group) const {

@@ -2,6 +2,7 @@
 // bounded and checked; nothing read here is used as a pointer or index without a check by the reader. Thread-safe.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/file_descriptor.h"
@@ -9,6 +10,19 @@
 #include "local/segment_layout.h"
 
 namespace verbatim::local {
+
+// An entry of a table as it was read last, for who reads the same one again and again. Good for one view.
+template <class Fields>
+struct Known {
+  Fields fields;
+  uint32_t entry = 0;
+  uint64_t sequence = Published<Fields>::kUnseen;
+
+  // Whether both say the same.
+  bool is_as(const Known& other) const { return entry == other.entry && sequence == other.sequence; }
+};
+using KnownQueuePair = Known<QueuePairFields>;
+using KnownRegion = Known<RegionFields>;
 
 class SegmentView {
  public:
@@ -24,6 +38,9 @@ class SegmentView {
   bool read(Qpn qpn, QueuePairFields& out) const;
   // False when the key names nothing, or its owner is in the middle of changing it.
   bool read(MemoryKey key, RegionFields& out) const;
+  // The same, without a copy of what has not changed since it was last read into `known`.
+  bool refresh(Qpn qpn, KnownQueuePair& known) const;
+  bool refresh(MemoryKey key, KnownRegion& known) const;
   uint32_t entry_index(MemoryKey key) const { return region_entry_index(key, entry_mask_); }
 
   bool revokes_by_membarrier() const { return revokes_by_membarrier_; }
@@ -45,6 +62,9 @@ class SegmentView {
   bool owner_died() const;
 
  private:
+  // Where the queue pair would be, by the slots that the owner shows.
+  std::optional<uint32_t> entry_index(Qpn qpn) const;
+
   const Segment* segment_;
   bool mapped_ = false;
   uint32_t entry_mask_ = segment_->header.entry_mask;

@@ -374,20 +374,20 @@ Responder::Reply Responder::serve_datagram(const Request& request, Fatality& fat
 
 // ---- data ----
 
-uint8_t* Responder::receive_address(uint64_t offset, uint64_t& length, Verdict& verdict) const {
+uint8_t* Responder::receive_address(uint64_t offset, uint64_t& length, Verdict& verdict) {
   for (const Sge& sge : inbound_.receive.pieces()) {
     if (offset >= sge.length) {
       offset -= sge.length;
       continue;
     }
-    uint8_t* const start = local::locate(core_.device.adapter(), sge, inbound_.pd, true, verdict);
+    uint8_t* const start = local::locate(core_.device.adapter(), sge, inbound_.pd, true, receive_region_, verdict);
     length = sge.length - offset;
     return !start || local::is_null_memory(start) ? start : start + offset;
   }
   return nullptr;
 }
 
-bool Responder::check_receive(uint64_t length, Verdict& verdict) const {
+bool Responder::check_receive(uint64_t length, Verdict& verdict) {
   for (uint64_t offset = 0; offset < length;) {
     uint64_t together = 0;
     if (!receive_address(offset, together, verdict)) return false;
@@ -537,11 +537,11 @@ Responder::Reply Responder::serve_operation(const Request& request, Fatality& fa
                                          adapter.view().revokes_by_membarrier());
   // An XRC request acts in the domain of the shared receive queue that it names.
   const SharedReceiveQueue* const shared = core_.is(QueuePairType::xrc_receive) ? shared_queue_for(request) : nullptr;
-  local::RegionFields region;
   Verdict verdict;
-  if (!local::find_region(adapter.view(), {.qpn = core_.qpn, .pd = shared ? shared->pd() : core_.pd()}, work, region,
-                          verdict))
+  if (!local::find_region(adapter.view(), {.qpn = core_.qpn, .pd = shared ? shared->pd() : core_.pd()}, work,
+                          asked_region_, verdict))
     return refuse_request(verdict.status, verdict.reason, Fatality::access_error);
+  const local::RegionFields& region = asked_region_.fields;
   auto* const address = reinterpret_cast<uint8_t*>(region.address + (work.remote_address - region.iova));
   const ReplyFields reply = is_word ? change_word(request, work, address) : move(request, work, address);
   if (reply.kind == ReplyKind::refused && core_.is_reliable()) fatality = Fatality::operation_error;

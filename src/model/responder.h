@@ -97,8 +97,8 @@ class Responder {
                 local::Verdict& verdict);
   static Placing receive_gone(const void* address, local::Verdict& verdict);
   // Where byte `offset` of the receive is, and how many from there on lie together.
-  uint8_t* receive_address(uint64_t offset, uint64_t& length, local::Verdict& verdict) const;
-  bool check_receive(uint64_t length, local::Verdict& verdict) const;
+  uint8_t* receive_address(uint64_t offset, uint64_t& length, local::Verdict& verdict);
+  bool check_receive(uint64_t length, local::Verdict& verdict);
   // The receive that was taken is done with.
   void complete(const local::Request& request, CompletionStatus status, Reason reason);
   // With receive_mutex_ held.
@@ -117,6 +117,9 @@ class Responder {
   std::optional<uint32_t> expected_;  // the number of the stream's next message
   bool established_ = false;
   Inbound inbound_;
+  // What was read last: of the receives, and of what peers ask for.
+  local::KnownRegion receive_region_;
+  local::KnownRegion asked_region_;
 
   std::mutex receive_mutex_;
   ReceiveQueue receives_;
