@@ -37,7 +37,8 @@ CompletionQueue::CompletionQueue(Device& device, AsyncEvents& events, void* hand
       handle_(handle),
       options_(options),
       capacity_(static_cast<size_t>(entries)),
-      ring_(std::make_unique_for_overwrite<Entry[]>(capacity_)) {}
+      places_(capacity_),
+      ring_(std::make_unique_for_overwrite<Entry[]>(places_.count())) {}
 
 CompletionQueue::~CompletionQueue() {
   device_.remove(*this);
@@ -54,24 +55,27 @@ int CompletionQueue::entries() const {
 Status CompletionQueue::resize(int entries) {
   if (entries < 1 || entries > device_.attributes().max_cqe) return {EINVAL};
   const auto capacity = static_cast<size_t>(entries);
-  std::unique_ptr<Entry[]> ring = std::make_unique_for_overwrite<Entry[]>(capacity);
+  const RingPlaces places(capacity);
+  std::unique_ptr<Entry[]> ring = std::make_unique_for_overwrite<Entry[]>(places.count());
   std::lock_guard lock(mutex_);
-  const uint64_t queued = added_ - taken_;
-  if (capacity < queued) return {EINVAL};
-  for (uint64_t i = 0; i < queued; ++i) ring[i] = ring_[(taken_ + i) % capacity_];
+  const uint64_t added = added_.load(std::memory_order_relaxed);
+  const uint64_t taken = taken_.load(std::memory_order_relaxed);
+  if (capacity < added - taken) return {EINVAL};
+  for (uint64_t i = taken; i != added; ++i) ring[places.of(i)] = ring_[places_.of(i)];
   ring_ = std::move(ring);
   capacity_ = capacity;
-  taken_ = 0;
-  added_ = queued;
+  places_ = places;
   return Status::success();
 }
 
 void CompletionQueue::push(const Completion& completion, QueuePair& source, WorkQueueKind kind, uint64_t retires) {
   std::lock_guard lock(mutex_);
   if (!make_room(completion)) return;
-  Entry& entry = ring_[added_++ % capacity_];
+  const uint64_t number = added_.load(std::memory_order_relaxed);
+  Entry& entry = ring_[places_.of(number)];
   entry = {completion, &source, kind, retires};
   if (options_.timestamps) entry.completion.added_at = device_.clock().now();
+  added_.store(number + 1, std::memory_order_release);  // pairs with holds()
   switch (notification_.on_completion(completion, device_.clock())) {
     case CompletionNotification::Owed::event:
       announce();
@@ -86,9 +90,11 @@ void CompletionQueue::push(const Completion& completion, QueuePair& source, Work
 
 bool CompletionQueue::make_room(const Completion& completion) {
   if (broken()) return false;
-  if (added_ - taken_ < capacity_) return true;
+  const uint64_t taken = taken_.load(std::memory_order_relaxed);
+  if (added_.load(std::memory_order_relaxed) - taken < capacity_) return true;
   if (options_.ignore_overrun) {
-    retire(ring_[taken_++ % capacity_]);
+    retire(ring_[places_.of(taken)]);
+    taken_.store(taken + 1, std::memory_order_relaxed);
     return true;
   }
   log(LogLevel::warn, "CQ of {} entries: the completion of WR {:#x} of QP {:#08x} finds no room; the CQ is dead ({})",
@@ -137,10 +143,12 @@ void CompletionQueue::retire(const Entry& entry) { entry.source->retire(entry.ki
 
 void CompletionQueue::purge(const QueuePair& source) {
   std::lock_guard lock(mutex_);
-  uint64_t kept = taken_;
-  for (uint64_t i = taken_; i != added_; ++i)
-    if (ring_[i % capacity_].source != &source) ring_[kept++ % capacity_] = ring_[i % capacity_];
-  added_ = kept;
+  const uint64_t added = added_.load(std::memory_order_relaxed);
+  const uint64_t taken = taken_.load(std::memory_order_relaxed);
+  uint64_t kept = taken;
+  for (uint64_t i = taken; i != added; ++i)
+    if (ring_[places_.of(i)].source != &source) ring_[places_.of(kept++)] = ring_[places_.of(i)];
+  added_.store(kept, std::memory_order_relaxed);
 }
 
 void CompletionQueue::add_feeder(QueuePair& source) {
@@ -159,11 +167,6 @@ void CompletionQueue::remove_feeder(QueuePair& source) {
   std::lock_guard lock(arrivals_mutex_);
   const size_t removed = std::erase(feeders_, &source) + std::erase(arrivals_, &source);
   feeder_count_.fetch_sub(static_cast<uint32_t>(removed), std::memory_order_relaxed);
-}
-
-bool CompletionQueue::holds(int most) const {
-  std::lock_guard lock(mutex_);
-  return added_ - taken_ >= static_cast<uint64_t>(std::max(most, 1));
 }
 
 void CompletionQueue::take_lease() {

@@ -5,11 +5,13 @@
 // that of an event queue.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "base/ring_places.h"
 #include "model/async_events.h"
 #include "model/completion_channel.h"
 #include "model/completion_notification.h"
@@ -90,8 +92,12 @@ class CompletionQueue {
   void take_lease();
   Backlog announce_what_was_held(Instant now);
   void carry_on_polled();
-  // Whether a poll for so many would find them.
-  bool holds(int most) const;
+  // Whether a poll for so many would find them. Takes no lock: most polls find nothing.
+  bool holds(int most) const {
+    const uint64_t taken = taken_.load(std::memory_order_relaxed);
+    const uint64_t added = added_.load(std::memory_order_acquire);  // pairs with push()
+    return added - taken >= static_cast<uint64_t>(std::max(most, 1));
+  }
   Backlog run_feeders();
   static void retire(const Entry& entry);
 
@@ -108,9 +114,11 @@ class CompletionQueue {
 
   mutable std::mutex mutex_;  // guards the ring and the notification
   size_t capacity_;
+  RingPlaces places_;
   std::unique_ptr<Entry[]> ring_;
-  uint64_t added_ = 0;
-  uint64_t taken_ = 0;
+  // Written under mutex_.
+  std::atomic<uint64_t> added_{0};
+  std::atomic<uint64_t> taken_{0};
   CompletionNotification notification_;
 
   // How many feeders there are, for those who only want to know whether any. Written under feeders_mutex_.
@@ -128,13 +136,17 @@ int CompletionQueue::poll(int most, Take&& take) {
   // Who has not taken what is there needs no more yet, so that messages come no faster than receives are posted.
   if (device_.lanes().in_use() && !holds(most)) device_.serve_lanes();
   if (feeder_count_.load(std::memory_order_relaxed) != 0) carry_on_polled();
+  if (empty()) return 0;
   std::lock_guard lock(mutex_);
+  const uint64_t added = added_.load(std::memory_order_relaxed);
+  uint64_t taken = taken_.load(std::memory_order_relaxed);
   int count = 0;
-  for (; count < most && taken_ != added_; ++count, ++taken_) {
-    const Entry& entry = ring_[taken_ % capacity_];
+  for (; count < most && taken != added; ++count) {
+    const Entry& entry = ring_[places_.of(taken++)];
     take(entry.completion);
     retire(entry);
   }
+  taken_.store(taken, std::memory_order_relaxed);
   return count;
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "base/ring_places.h"
 #include "proto/work.h"
 
 namespace verbatim::model {
@@ -28,8 +29,9 @@ class ReceiveQueue {
   ReceiveQueue(uint32_t requests, uint32_t sges)
       : requests_(requests),
         sges_per_request_(sges),
-        works_(std::make_unique<ReceiveWork[]>(requests)),
-        sges_(std::make_unique_for_overwrite<Sge[]>(size_t{requests} * std::max(sges, 1u))) {}
+        places_(requests),
+        works_(std::make_unique<ReceiveWork[]>(places_.count())),
+        sges_(std::make_unique_for_overwrite<Sge[]>(places_.count() * std::max(sges, 1u))) {}
 
   bool full() const { return posted_ - retired_.load(std::memory_order_acquire) >= requests_; }  // pairs with retire()
   bool empty() const { return consumed_ == posted_; }
@@ -38,14 +40,14 @@ class ReceiveQueue {
 
   // Copies the request and its SGEs; the caller has checked their number and full().
   void push(const ReceiveWork& work) {
-    const size_t index = posted_ % requests_;
+    const size_t index = places_.of(posted_);
     Sge* const sges = &sges_[index * std::max(sges_per_request_, 1u)];
     std::copy(work.sges.begin(), work.sges.end(), sges);
     works_[index] = {work.work_id, {sges, work.sges.size()}};
     ++posted_;
   }
 
-  const ReceiveWork& head() const { return works_[consumed_ % requests_]; }
+  const ReceiveWork& head() const { return works_[places_.of(consumed_)]; }
   void pop() { ++consumed_; }
   void retire(uint64_t count) { retired_.store(count, std::memory_order_release); }  // pairs with full()
 
@@ -57,6 +59,7 @@ class ReceiveQueue {
  private:
   const uint32_t requests_;
   const uint32_t sges_per_request_;
+  const RingPlaces places_;
   const std::unique_ptr<ReceiveWork[]> works_;
   const std::unique_ptr<Sge[]> sges_;
   uint64_t posted_ = 0;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/ring_places.h"
 #include "proto/work.h"
 
 namespace verbatim::model {
@@ -18,9 +19,10 @@ class SendQueue {
       : requests_(requests),
         sges_per_request_(sges),
         inline_bytes_(inline_bytes),
-        works_(std::make_unique<SendWork[]>(requests)),
-        sges_(std::make_unique_for_overwrite<Sge[]>(size_t{requests} * std::max(sges, 1u))),
-        inline_data_(std::make_unique_for_overwrite<uint8_t[]>(size_t{requests} * inline_bytes)) {}
+        places_(requests),
+        works_(std::make_unique<SendWork[]>(places_.count())),
+        sges_(std::make_unique_for_overwrite<Sge[]>(places_.count() * std::max(sges, 1u))),
+        inline_data_(std::make_unique_for_overwrite<uint8_t[]>(places_.count() * inline_bytes)) {}
 
   bool full() const { return posted_ - retired_.load(std::memory_order_acquire) >= requests_; }  // pairs with retire()
   bool idle() const { return executed_ == posted_; }
@@ -33,7 +35,7 @@ class SendQueue {
 
   // Copies the request in, its SGEs, and with inline_data what they point at; the caller has checked sizes and room.
   void push(const SendWork& work) {
-    const size_t index = posted_ % requests_;
+    const size_t index = places_.of(posted_);
     SendWork& slot = works_[index];
     slot = work;
     Sge* const sges = &sges_[index * std::max(sges_per_request_, 1u)];
@@ -57,9 +59,9 @@ class SendQueue {
   void take_back(uint64_t posted) { posted_ = posted; }
 
   // The oldest request that was not executed; only when not idle().
-  const SendWork& head() const { return works_[executed_ % requests_]; }
+  const SendWork& head() const { return works_[places_.of(executed_)]; }
   // The oldest request that was not issued; only when has_next().
-  const SendWork& next() const { return works_[issued_ % requests_]; }
+  const SendWork& next() const { return works_[places_.of(issued_)]; }
   void issue() {
     begin();
     ++issued_;
@@ -76,7 +78,7 @@ class SendQueue {
   // Calls visit(const SendWork&) for those in flight.
   template <class Visit>
   void each_in_flight(Visit&& visit) const {
-    for (uint64_t i = executed_; i != issued_; ++i) visit(works_[i % requests_]);
+    for (uint64_t i = executed_; i != issued_; ++i) visit(works_[places_.of(i)]);
   }
 
   void retire(uint64_t count) { retired_.store(count, std::memory_order_release); }  // pairs with full()
@@ -91,6 +93,7 @@ class SendQueue {
   const uint32_t requests_;
   const uint32_t sges_per_request_;
   const uint32_t inline_bytes_;
+  const RingPlaces places_;
   const std::unique_ptr<SendWork[]> works_;
   const std::unique_ptr<Sge[]> sges_;
   const std::unique_ptr<uint8_t[]> inline_data_;
