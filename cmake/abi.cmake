@@ -30,7 +30,7 @@ function(verbatim_versioned_library target)
     VERBATIM)
 
   add_library(${target} SHARED ${arg_SOURCES} ${refusals} ${map})
-  target_link_libraries(${target} PRIVATE verbatim_flags ${arg_LIBRARIES})
+  target_link_libraries(${target} PRIVATE verbatim_flags verbatim_link_time ${arg_LIBRARIES})
   target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.h>)
   # The version script decides what is exported, so the C API needs no mark at each function.
   set_target_properties(${target} PROPERTIES

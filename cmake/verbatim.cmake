@@ -37,6 +37,17 @@ if(VERBATIM_SANITIZER)
   target_link_options(verbatim_flags INTERFACE ${sanitize})
 endif()
 
+# A library is optimised across its layers when it is linked. Programs, of which the tests have a hundred, are not: the
+# objects hold plain code too.
+add_library(verbatim_link_time INTERFACE)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT VERBATIM_SANITIZER)
+  # Not C: what gives symbols their versions is assembly, which must stay in one object with them.
+  target_compile_options(verbatim_link_time INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-flto=auto> $<$<COMPILE_LANGUAGE:CXX>:-ffat-lto-objects>)
+  target_link_options(verbatim_flags INTERFACE
+    $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>,-fno-lto,-flto=auto>)
+endif()
+
 # verbatim_precompile(target header [library...]): a precompiled header that targets with the same flags reuse.
 function(verbatim_precompile target header)
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${target}.cc CONTENT "")
@@ -45,7 +56,7 @@ function(verbatim_precompile target header)
   target_precompile_headers(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/${header}>)
 endfunction()
 
-verbatim_precompile(verbatim_precompiled precompiled.h)
+verbatim_precompile(verbatim_precompiled precompiled.h verbatim_link_time)
 if(VERBATIM_TESTS)
   find_package(GTest REQUIRED)
   verbatim_precompile(verbatim_precompiled_test precompiled_test.h GTest::gmock)
@@ -66,7 +77,7 @@ function(verbatim_layer name)
   list(TRANSFORM arg_TEST_DEPENDS PREPEND verbatim_)
   if(sources)
     add_library(verbatim_${name} STATIC ${sources})
-    target_link_libraries(verbatim_${name} PUBLIC verbatim_flags ${arg_DEPENDS})
+    target_link_libraries(verbatim_${name} PUBLIC verbatim_flags ${arg_DEPENDS} PRIVATE verbatim_link_time)
     target_precompile_headers(verbatim_${name} REUSE_FROM verbatim_precompiled)
   else()
     add_library(verbatim_${name} INTERFACE)
