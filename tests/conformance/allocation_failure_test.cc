@@ -2,9 +2,9 @@
 // busy, and the same call succeeds the next time.
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <sys/wait.h>
 
 #include "conformance/support/first_meeting.h"
+#include "conformance/support/fresh_process.h"
 #include "support/failing_allocation.h"
 
 namespace verbatim::conformance {
@@ -65,19 +65,12 @@ class AllocationFailure : public testing::Test {
 
 TEST(FirstAllocationFailure, InOpeningTheDeviceOfAProcess) {
   if (!FailingAllocation::kPossible) GTEST_SKIP() << "a sanitizer has the allocation to itself";
-  // In a process whose library is still untouched.
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  in_fresh_process([] {
     ibv_device** devices = nullptr;
     fail_each_allocation_of([&] { return devices = ibv_get_device_list(nullptr); });
     fail_each_allocation_of([&] { return ContextHandle(ibv_open_device(devices[0])); });
     ibv_free_device_list(devices);
-    _exit(testing::Test::HasFailure());
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  });
 }
 
 TEST_F(AllocationFailure, InOpeningAnotherContext) {

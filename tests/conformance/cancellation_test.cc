@@ -2,9 +2,9 @@
 // wait for: opening the device, registering memory, meeting a peer of another process.
 #include <arpa/inet.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "conformance/support/first_meeting.h"
+#include "conformance/support/fresh_process.h"
 #include "support/cancelled_thread.h"
 
 namespace verbatim::conformance {
@@ -13,21 +13,13 @@ namespace {
 using testing_support::is_not_cancelled_in;
 
 TEST(Cancellation, DoesNotEndTheOpeningOfADevice) {
-  // In a process whose library is still untouched.
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  in_fresh_process([] {
     ibv_device** const devices = ibv_get_device_list(nullptr);
     ContextHandle context;
     EXPECT_TRUE(is_not_cancelled_in([&] { context.reset(ibv_open_device(devices[0])); }));
     EXPECT_TRUE(context);
     ibv_free_device_list(devices);
-    context.reset();
-    _exit(testing::Test::HasFailure());
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  });
 }
 
 TEST(Cancellation, DoesNotEndTheRegistrationOfMemory) {

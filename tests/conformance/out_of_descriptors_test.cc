@@ -1,12 +1,12 @@
 // A program that has used up its descriptors: what needs one fails with EMFILE, loses nothing, and works again when
 // there are some.
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <functional>
 
 #include "conformance/support/first_meeting.h"
+#include "conformance/support/fresh_process.h"
 #include "support/descriptor_hoard.h"
 
 namespace verbatim::conformance {
@@ -20,19 +20,6 @@ class OutOfDescriptors : public testing::Test {
  protected:
   void SetUp() override {
     if (testing_support::kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs a descriptor itself";
-  }
-
-  template <class Body>
-  static void in_fresh_process(Body&& body) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      body();
-      _exit(testing::Test::HasFailure());
-    }
-    int status = -1;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
   }
 
   // Calls `attempt`, which returns an errno, with no descriptor, with one, and so on, until it succeeds: until then it
