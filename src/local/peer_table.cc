@@ -117,7 +117,9 @@ PeerList PeerTable::without(Incarnation incarnation, const std::shared_ptr<Peer>
 void PeerTable::add_slot(Incarnation incarnation, Slot slot) {
   std::lock_guard lock(mutex_);
   const auto found = peers_.find(incarnation);
-  if (found != peers_.end()) show(found->second, slot);
+  if (found == peers_.end()) return;
+  show(found->second, slot);
+  generation_.fetch_add(1, std::memory_order_release);  // pairs with generation()
 }
 
 void PeerTable::show(const std::shared_ptr<Peer>& owner, Slot slot) {

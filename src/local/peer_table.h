@@ -94,8 +94,8 @@ class PeerTable {
 
   bool knows(Incarnation incarnation) const;
 
-  // Changes when somebody comes or goes.
-  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }  // pairs with add(), remove()
+  // Changes when somebody comes or goes, or a slot is told of: was_last_owner() may have another answer.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }  // pairs with whoever adds to it
 
   // In the child of a fork: the others are strangers, and their memory is not mapped here any more.
   void abandon();

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "support/failing_allocation.h"
 #include "support/local_process.h"
@@ -196,6 +197,19 @@ TEST_F(PeerTableTest, ASlotThatWasTakenOverStaysWithItsNewOwner) {
   EXPECT_NE(peers.owner(kOther), old);
   EXPECT_EQ(peers.remove(old->incarnation()), old);
   EXPECT_EQ(peers.find(kOther), young);
+}
+
+TEST_F(PeerTableTest, WhoeverChangesTheOwnerOfASlotChangesTheGeneration) {
+  uint64_t before = peers.generation();
+  const auto has_changed = [&] { return std::exchange(before, peers.generation()) != before; };
+  const std::shared_ptr<Peer> peer = other.as_peer();
+  peers.add(peer, {kOther}, false);
+  EXPECT_TRUE(has_changed());
+  peers.add_slot(peer->incarnation(), kOthersSecond);
+  EXPECT_TRUE(peers.was_last_owner(kOthersSecond, *peer));
+  EXPECT_TRUE(has_changed());
+  peers.remove(peer->incarnation());
+  EXPECT_TRUE(has_changed());
 }
 
 TEST_F(PeerTableTest, EveryoneIsThisProcessFirstAndWhoHasJustArrived) {

@@ -78,12 +78,12 @@ void Responder::flush() {
   std::lock_guard lock(receive_mutex_);
   // A shared queue's receive is no longer the queue's once a message has taken it.
   if (inbound_.active && inbound_.shared) complete_flushed(inbound_.receive.work_id);
-  inbound_ = {};
+  inbound_.reset();
   flush_posted();
 }
 
 void Responder::forget(const SharedReceiveQueue& shared) {
-  if (inbound_.shared == &shared) inbound_ = {};
+  if (inbound_.shared == &shared) inbound_.reset();
 }
 
 void Responder::flush_posted() {
@@ -136,16 +136,28 @@ Responder::Reply Responder::serve(const Request& request, Fatality& fatality) {
   return reply;
 }
 
-bool Responder::is_from_peer(const Request& request) const {
-  const Qpn source = request.fields().source;
-  if (source != core_.attributes.destination) return false;
-  return core_.device.peers().was_last_owner(source.slot(), request.from());
+bool Responder::is_from_peer(const Request& request) {
+  const local::PeerTable& peers = core_.device.peers();
+  const KnownSender sender{request.from().incarnation(), request.fields().source, peers.generation()};
+  if (sender.queue_pair != core_.attributes.destination) return false;
+  if (sender == sender_) return true;
+  if (!peers.was_last_owner(sender.queue_pair.slot(), request.from())) return false;
+  sender_ = sender;
+  return true;
 }
 
-bool Responder::is_stale(const Request& request) const {
-  local::QueuePairFields source;
+const local::QueuePairFields* Responder::source_of(const Request& request) {
+  if (const Incarnation process = request.from().incarnation(); source_process_ != process) {
+    source_ = {};
+    source_process_ = process;
+  }
+  return request.from().view().refresh(request.fields().source, source_) ? &source_.fields : nullptr;
+}
+
+bool Responder::is_stale(const Request& request) {
+  const local::QueuePairFields* const source = source_of(request);
   // One that is gone meant what it sent before.
-  return request.from().view().read(request.fields().source, source) && source.stream != request.fields().stream;
+  return source && source->stream != request.fields().stream;
 }
 
 void Responder::note_first_message() {
@@ -200,7 +212,7 @@ bool Responder::take_receive(SharedReceiveQueue* shared) {
     std::lock_guard lock(receive_mutex_);
     complete_flushed(inbound_.receive.work_id);
   }
-  inbound_ = {.pd = shared ? shared->pd() : core_.pd(), .shared = shared};
+  inbound_.reset(shared ? shared->pd() : core_.pd(), shared);
   if (shared) {
     inbound_.active = shared->take(inbound_.receive);
     return inbound_.active;
@@ -299,11 +311,11 @@ Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
   return accepted;
 }
 
-bool Responder::is_still_meant(const Request& request) const {
-  local::QueuePairFields source;
-  if (!request.from().view().read(request.fields().source, source)) return false;
-  const auto state = static_cast<QueuePairState>(source.state);
-  return (state == QueuePairState::rts || state == QueuePairState::sqd) && source.peer == core_.qpn;
+bool Responder::is_still_meant(const Request& request) {
+  const local::QueuePairFields* const source = source_of(request);
+  if (!source) return false;
+  const auto state = static_cast<QueuePairState>(source->state);
+  return (state == QueuePairState::rts || state == QueuePairState::sqd) && source->peer == core_.qpn;
 }
 
 void Responder::complete(const Request& request, CompletionStatus status, Reason reason) {
@@ -331,7 +343,7 @@ void Responder::complete(const Request& request, CompletionStatus status, Reason
     receives_.pop();
     publish_receives();
   }
-  inbound_ = {};
+  inbound_.reset();
   cq->push(completion, core_.queue_pair, WorkQueueKind::receive, receives_.consumed());
 }
 

@@ -64,6 +64,21 @@ class Responder {
     uint64_t offset = 0;  // bytes that are in place
     uint64_t length = 0;
     std::optional<local::Revocation> invalidation;  // made, and its end is waited for
+
+    // As new, for a receive of that domain and queue. The old one's pieces stay where they are: none of them counts.
+    void reset(PdId domain = {}, SharedReceiveQueue* queue = nullptr) {
+      active = false;
+      from = {};
+      position = kNone;
+      number = 0;
+      receive.work_id = 0;
+      receive.count = 0;
+      pd = domain;
+      shared = queue;
+      fetched_by_kernel = false;
+      offset = length = 0;
+      invalidation.reset();
+    }
   };
 
   Reply serve_message(const local::Request& request, Fatality& fatality);
@@ -79,11 +94,13 @@ class Responder {
   // The same for a part that is not the first of its message.
   Reply go_on(const local::Request& request, Fatality& fatality);
   Reply end(const local::Request& request, Fatality& fatality);
-  bool is_from_peer(const local::Request& request) const;
+  bool is_from_peer(const local::Request& request);
   // Whether its sender has been reset since it was posted.
-  bool is_stale(const local::Request& request) const;
+  // The entry of the queue pair that sent it; null when it is gone.
+  const local::QueuePairFields* source_of(const local::Request& request);
+  bool is_stale(const local::Request& request);
   // Whether the sender still meant it when its last byte was fetched.
-  bool is_still_meant(const local::Request& request) const;
+  bool is_still_meant(const local::Request& request);
   // Whether the receive holds what has come; the answer when it does not.
   Reply check_length(const local::Request& request, Fatality& fatality);
   SharedReceiveQueue* shared_queue_for(const local::Request& request) const;
@@ -117,7 +134,17 @@ class Responder {
   std::optional<uint32_t> expected_;  // the number of the stream's next message
   bool established_ = false;
   Inbound inbound_;
-  // What was read last: of the receives, and of what peers ask for.
+  // The sender that was last found to be the peer, and since when.
+  struct KnownSender {
+    Incarnation process{};
+    Qpn queue_pair;
+    uint64_t generation = 0;  // PeerTable's
+    bool operator==(const KnownSender&) const = default;
+  };
+  KnownSender sender_;
+  // What was read last: of the sender, of the receives, and of what peers ask for.
+  Incarnation source_process_{};
+  local::KnownQueuePair source_;
   local::KnownRegion receive_region_;
   local::KnownRegion asked_region_;
 
