@@ -68,37 +68,39 @@ TEST(Published, WriterThatDiedInTheMiddleMakesReadingFailInBoundedTime) {
   EXPECT_EQ(value.words, Pattern::of(9).words) << "a failed read changed its argument";
 }
 
-TEST(Published, RefreshingCopiesWhatIsNewAndNothingElse) {
+// A value that was published and read once.
+struct PublishedAndKnown : testing::Test {
   FreshMemory<Pattern> memory;
-  memory.get().publish(Pattern::of(1));
   Pattern value;
   uint64_t seen = Published<Pattern>::kUnseen;
-  ASSERT_TRUE(memory.get().refresh(value, seen));
-  EXPECT_EQ(value.words, Pattern::of(1).words);
 
+  PublishedAndKnown() {
+    memory.get().publish(Pattern::of(1));
+    EXPECT_TRUE(refresh());
+    EXPECT_EQ(value.words, Pattern::of(1).words);
+  }
+  bool refresh() { return memory.get().refresh(value, seen); }
+};
+
+TEST_F(PublishedAndKnown, IsCopiedAgainOnlyWhenSomethingWasPublished) {
   const Pattern mark = Pattern::of(9);
   value = mark;
-  ASSERT_TRUE(memory.get().refresh(value, seen));
+  ASSERT_TRUE(refresh());
   EXPECT_EQ(value.words, mark.words) << "copied although nothing was published";
 
   // The same value once more is something new: its owner may have meant another thing by it.
   memory.get().publish(Pattern::of(1));
-  ASSERT_TRUE(memory.get().refresh(value, seen));
+  ASSERT_TRUE(refresh());
   EXPECT_EQ(value.words, Pattern::of(1).words);
 }
 
-TEST(Published, RefreshingFailsWhileAWriterIsAtIt) {
-  FreshMemory<Pattern> memory;
-  memory.get().publish(Pattern::of(1));
-  Pattern value;
-  uint64_t seen = Published<Pattern>::kUnseen;
-  ASSERT_TRUE(memory.get().refresh(value, seen));
+TEST_F(PublishedAndKnown, IsNotKnownWhileAWriterIsAtIt) {
   const uint64_t whole = seen, amid = seen + 1;
   std::memcpy(memory.bytes, &amid, sizeof amid);
-  EXPECT_FALSE(memory.get().refresh(value, seen));
+  EXPECT_FALSE(refresh());
   EXPECT_EQ(seen, Published<Pattern>::kUnseen);
   std::memcpy(memory.bytes, &whole, sizeof whole);
-  EXPECT_TRUE(memory.get().refresh(value, seen));
+  EXPECT_TRUE(refresh());
   EXPECT_EQ(seen, whole);
 }
 

@@ -45,15 +45,6 @@ class OutOfDescriptors : public testing::Test {
   }
 };
 
-ibv_context* open_device() {
-  ibv_device** const devices = ibv_get_device_list(nullptr);
-  ibv_context* const context = ibv_open_device(devices[0]);
-  const int error = errno;
-  ibv_free_device_list(devices);
-  errno = error;
-  return context;
-}
-
 void expect_a_device_that_works() {
   const Side side;
   const Memory memory(MemoryKind::anonymous, 8192);

@@ -15,16 +15,6 @@
 namespace verbatim::conformance {
 namespace {
 
-ibv_context* open_device() {
-  ibv_device** const devices = ibv_get_device_list(nullptr);
-  errno = 0;
-  ibv_context* const context = ibv_open_device(devices[0]);
-  const int error = errno;
-  ibv_free_device_list(devices);
-  errno = error;
-  return context;
-}
-
 TEST(OutOfSharedMemory, ADeviceCannotBeOpenedUntilFilesMayBeLongEnough) {
   in_fresh_process([] {
     rlimit limit{};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <infiniband/verbs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,16 @@ void in_fresh_process(Body&& body) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotBeTriedHere) GTEST_SKIP() << "not permitted here";
   EXPECT_EQ(status, 0);
+}
+
+// The first device. Null when it cannot be opened, and errno says why.
+inline ibv_context* open_device() {
+  ibv_device** const devices = ibv_get_device_list(nullptr);
+  ibv_context* const context = ibv_open_device(devices[0]);
+  const int error = errno;
+  ibv_free_device_list(devices);
+  errno = error;
+  return context;
 }
 
 }  // namespace verbatim::conformance
