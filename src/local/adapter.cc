@@ -205,10 +205,12 @@ std::optional<uint32_t> Adapter::claim_lane(Incarnation reader) {
   for (uint32_t index = 0; index < kLanes; ++index) {
     if (header.lane_readers[index].load(std::memory_order_relaxed) != 0) continue;
     Lane& lane = segment_->lanes[index];
-    lane.taken.store(0, std::memory_order_relaxed);
-    // A lane that was used before still shows the requests to its last reader.
-    for (LaneRequest& request : lane.requests)
-      if (request.sequence.load(std::memory_order_relaxed) != 0) request.sequence.store(0, std::memory_order_relaxed);
+    // A lane that was used before still shows the requests to its last reader, and the answers to his.
+    const auto forget = [](std::atomic<uint64_t>& sequence) {
+      if (sequence.load(std::memory_order_relaxed) != 0) sequence.store(0, std::memory_order_relaxed);
+    };
+    for (LaneRequest& request : lane.requests) forget(request.sequence);
+    for (LaneReply& reply : lane.replies) forget(reply.sequence);
     header.lane_readers[index].store(reader.value, std::memory_order_release);  // pairs with SegmentView::find_lane
     header.lane_changes.fetch_add(1, std::memory_order_release);                // pairs with SegmentView::lane_changes
     return index;

@@ -5,13 +5,16 @@
 //   A's segment, lane toward B          B's segment, lane toward A
 //     requests  ───────────────→ read by B
 //     payload   ───────────────→
-//                        read by A ←───  replies, taken          (to A's requests)
-//     replies, taken ──────────→ read by B                        (to B's requests)
+//                        read by A ←───  replies                 (to A's requests)
+//     replies   ───────────────→ read by B                        (to B's requests)
 //     requests, payload read by A ←────
 //
 // Request n is in requests[n % kLaneRequests] once its sequence is n + 1; its answer is in the other side's
-// replies[n % kLaneRequests] once that side's `taken` is above n. An answer frees the request's place and payload, so
-// a reader never meets what is being overwritten, and no answer ever finds its place taken.
+// replies[n % kLaneRequests] once that one's sequence is n + 1. An answer frees the request's place and payload, so a
+// reader never meets what is being overwritten, and no answer ever finds its place taken.
+//
+// What a message costs most is each cache line that one processor has to take from the other: one for a request of up
+// to 8 bytes, and one for its answer.
 #pragma once
 
 #include <atomic>
@@ -27,14 +30,14 @@ namespace verbatim::local {
 inline constexpr uint32_t kLanes = 512;
 inline constexpr uint32_t kLaneRequests = 256;
 inline constexpr uint32_t kLanePayloadBytes = 256 * 1024;
-// What lies in the request itself. Bytes.
+// What lies beside the request itself. Bytes.
 inline constexpr uint32_t kShortPayload = 72;
 
 namespace lane_flag {
 inline constexpr uint8_t kSolicited = 1;
 // The payload is a list of Sge in the sender's memory, which the receiver fetches from there.
 inline constexpr uint8_t kFetch = 2;
-// The payload is in RequestFields::data.
+// The payload is in LaneRequest::data.
 inline constexpr uint8_t kShort = 4;
 // The messages of the stream are counted from this one on.
 inline constexpr uint8_t kFirst = 8;
@@ -63,14 +66,15 @@ struct RequestFields {
   uint32_t key = 0;           // rkey of an atomic, READ or WRITE, Q_Key of a datagram
   uint32_t shared_queue = 0;  // XRC: the number of the shared receive queue
   uint64_t remote_address = 0;
-  uint8_t data[kShortPayload] = {};
 };
-static_assert(sizeof(RequestFields) == 120);
+static_assert(sizeof(RequestFields) == 48);
 
 struct alignas(64) LaneRequest {
   std::atomic<uint64_t> sequence;
   std::atomic<uint64_t> words[sizeof(RequestFields) / 8];
+  uint8_t data[kShortPayload];
 };
+static_assert(sizeof(LaneRequest) == 128);
 
 enum class ReplyKind : uint8_t {
   none = 0,
@@ -92,13 +96,13 @@ struct ReplyFields {
 };
 static_assert(sizeof(ReplyFields) == 16);
 
-struct LaneReply {
-  std::atomic<uint64_t> words[2];
+struct alignas(32) LaneReply {
+  std::atomic<uint64_t> sequence;
+  std::atomic<uint64_t> words[sizeof(ReplyFields) / 8];
 };
 
 struct Lane {
   alignas(4096) LaneRequest requests[kLaneRequests];
-  alignas(64) std::atomic<uint64_t> taken;
   alignas(64) LaneReply replies[kLaneRequests];
   alignas(4096) uint8_t payload[kLanePayloadBytes];
 };

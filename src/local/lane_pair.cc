@@ -8,6 +8,7 @@ namespace verbatim::local {
 namespace {
 
 constexpr size_t kRequestWords = sizeof(RequestFields) / 8;
+constexpr size_t kReplyWords = sizeof(ReplyFields) / 8;
 // As many of the longest as one queue pair asks for at once: a READ then always gets on.
 constexpr uint32_t kRoomForResponses = 8;
 
@@ -15,7 +16,7 @@ constexpr uint32_t kRoomForResponses = 8;
 
 std::span<const uint8_t> Request::payload() const {
   const uint32_t bytes = is_fetched() ? fields_.pieces * uint32_t{sizeof(Sge)} : fields_.length;
-  if (fields_.flags & lane_flag::kShort) return {fields_.data, bytes};
+  if (fields_.flags & lane_flag::kShort) return {lane_.requests[position_ % kLaneRequests].data, bytes};
   return {lane_.payload + fields_.payload, bytes};
 }
 
@@ -58,10 +59,10 @@ void LanePair::find_other_lane() {
   other_ = view.find_lane(adapter_.incarnation());
 }
 
-std::optional<uint64_t> LanePair::place(uint32_t length, uint64_t room) const {
+std::optional<uint64_t> LanePair::place(uint32_t length, uint64_t tail, uint64_t room) const {
   const uint64_t offset = payload_head_ % kLanePayloadBytes;
   const uint64_t skip = offset + length > kLanePayloadBytes ? kLanePayloadBytes - offset : 0;
-  if (payload_head_ + skip + length - payload_tail_ > room) return std::nullopt;
+  if (payload_head_ + skip + length - tail > room) return std::nullopt;
   return payload_head_ + skip;
 }
 
@@ -78,22 +79,25 @@ LanePost LanePair::post(RequestFields fields, std::span<const iovec> payload, co
   };
   std::lock_guard lock(mutex_);
   const uint32_t kept = fields.flags & lane_flag::kResponse ? 0 : kRoomForResponses;
-  if (posted_ - answered_ >= kLaneRequests - kept) return LanePost::full;
+  const uint64_t number = posted_.load(std::memory_order_relaxed);
+  const uint64_t answered = answered_.load(std::memory_order_acquire);  // pairs with take_replies()
+  if (number - answered >= kLaneRequests - kept) return LanePost::full;
+  LaneRequest& request = lane_->requests[number % kLaneRequests];
   uint64_t end = payload_head_;
   if (length <= kShortPayload) {
     fields.flags |= lane_flag::kShort;
-    if (!copy_to(fields.data)) return LanePost::fault;
+    if (!copy_to(request.data)) return LanePost::fault;
   } else {
-    const std::optional<uint64_t> start = place(length, kLanePayloadBytes - uint64_t{kept} * kLaneMessageBytes);
+    const uint64_t tail = answered == 0 ? 0 : sent_[(answered - 1) % kLaneRequests].payload_end;
+    const std::optional<uint64_t> start = place(length, tail, kLanePayloadBytes - uint64_t{kept} * kLaneMessageBytes);
     if (!start) return LanePost::full;
     fields.payload = static_cast<uint32_t>(*start % kLanePayloadBytes);
     if (!copy_to(lane_->payload + fields.payload)) return LanePost::fault;
     end = *start + length;
   }
   payload_head_ = end;
-  const uint64_t number = posted_++;
   sent_[number % kLaneRequests] = {awaiting, end};
-  LaneRequest& request = lane_->requests[number % kLaneRequests];
+  posted_.store(number + 1, std::memory_order_release);  // pairs with take_replies()
   uint64_t words[kRequestWords];
   std::memcpy(words, &fields, sizeof fields);
   for (size_t i = 0; i < kRequestWords; ++i) request.words[i].store(words[i], std::memory_order_relaxed);
@@ -120,11 +124,19 @@ bool LanePair::is_sound(const RequestFields& fields) {
 
 void LanePair::answer(const ReplyFields& reply) {
   LaneReply& place = lane_->replies[served_ % kLaneRequests];
-  uint64_t words[2];
+  uint64_t words[kReplyWords];
   std::memcpy(words, &reply, sizeof reply);
-  place.words[0].store(words[0], std::memory_order_relaxed);
-  place.words[1].store(words[1], std::memory_order_relaxed);
-  lane_->taken.store(++served_, std::memory_order_release);  // pairs with take_replies()
+  for (size_t i = 0; i < kReplyWords; ++i) place.words[i].store(words[i], std::memory_order_relaxed);
+  place.sequence.store(++served_, std::memory_order_release);  // pairs with read_reply()
+}
+
+bool LanePair::read_reply(uint64_t number, ReplyFields& out) const {
+  const LaneReply& place = other_->replies[number % kLaneRequests];
+  if (place.sequence.load(std::memory_order_acquire) != number + 1) return false;  // pairs with answer()
+  uint64_t words[kReplyWords];
+  for (size_t i = 0; i < kReplyWords; ++i) words[i] = place.words[i].load(std::memory_order_relaxed);
+  std::memcpy(&out, words, sizeof out);
+  return true;
 }
 
 }  // namespace verbatim::local

@@ -96,9 +96,11 @@ class LanePair {
     uint64_t payload_end = 0;
   };
   LanePair(Adapter& adapter, std::shared_ptr<Peer> peer, uint32_t index, Lane* lane);
-  // Where a payload of that length goes, contiguous; nothing when there is no room.
-  std::optional<uint64_t> place(uint32_t length, uint64_t room) const;
+  // Where a payload of that length goes, contiguous, `tail` being where those that are needed yet begin; nothing when
+  // there is no room.
+  std::optional<uint64_t> place(uint32_t length, uint64_t tail, uint64_t room) const;
   bool read_request(RequestFields& out) const;
+  bool read_reply(uint64_t number, ReplyFields& out) const;
   static bool is_sound(const RequestFields& fields);
   void answer(const ReplyFields& reply);
 
@@ -111,42 +113,28 @@ class LanePair {
   uint64_t served_ = 0;  // of the peer's requests
   bool trusted_ = true;  // until it sends nonsense
 
-  std::mutex mutex_;  // guards what follows
-  uint64_t posted_ = 0;
-  uint64_t answered_ = 0;
+  // Our own requests: those posted are what the thread with the turn may read of sent_, those answered what posters may
+  // write again.
+  const std::unique_ptr<Sent[]> sent_;
+  std::atomic<uint64_t> answered_{0};
+  std::atomic<uint64_t> posted_{0};
+  std::mutex mutex_;           // held by who posts; guards what follows
   uint64_t payload_head_ = 0;  // counts bytes, modulo kLanePayloadBytes a place
-  uint64_t payload_tail_ = 0;
-  std::unique_ptr<Sent[]> sent_;
 };
 
 template <class Deliver>
 bool LanePair::take_replies(Deliver&& deliver) {
   if (!other_) return false;
-  // answered_ is written by this thread alone, so that reading it needs no lock.
-  const uint64_t taken = other_->taken.load(std::memory_order_acquire);  // pairs with answer()
-  if (taken == answered_) return false;
-  uint64_t asked;
-  {
-    std::lock_guard lock(mutex_);
-    asked = posted_;
+  const uint64_t first = answered_.load(std::memory_order_relaxed);
+  // A peer may claim to have answered what was never asked, and what deliver() will ask.
+  const uint64_t asked = posted_.load(std::memory_order_acquire);  // pairs with post()
+  uint64_t next = first;
+  for (ReplyFields reply; next != asked && read_reply(next, reply);) {
+    const Awaiting awaiting = sent_[next % kLaneRequests].awaiting;
+    answered_.store(++next, std::memory_order_release);  // pairs with post()
+    deliver(awaiting, reply);
   }
-  for (bool any = false;; any = true) {
-    Sent sent;
-    ReplyFields reply;
-    {
-      std::lock_guard lock(mutex_);
-      // A peer may claim to have answered what was never asked, and what deliver() will ask.
-      if (answered_ == taken || answered_ == asked) return any;
-      const uint64_t place = answered_ % kLaneRequests;
-      uint64_t words[2] = {other_->replies[place].words[0].load(std::memory_order_relaxed),
-                           other_->replies[place].words[1].load(std::memory_order_relaxed)};
-      std::memcpy(&reply, words, sizeof reply);
-      sent = sent_[place];
-      payload_tail_ = sent.payload_end;
-      ++answered_;
-    }
-    deliver(sent.awaiting, reply);
-  }
+  return next != first;
 }
 
 template <class Serve>

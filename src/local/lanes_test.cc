@@ -250,7 +250,8 @@ TEST_F(LanesTest, WhatADeadPeerSentIsServedOnce) {
 TEST_F(LanesTest, AClaimToHaveAnsweredWhatWasNeverAskedIsNoWork) {
   post(*a_to_b(), 1);
   lanes_b.turn(at_b);
-  b.adapter().lane(0).taken.store(1000);
+  for (uint64_t number = 0; number < kLaneRequests; ++number)
+    b.adapter().lane(0).replies[number].sequence.store(number + 1);
   EXPECT_EQ(lanes_a.turn(at_a), Lanes::Turn::busy);
   EXPECT_THAT(at_a.answers, ElementsAre(1));
   EXPECT_EQ(lanes_a.turn(at_a), Lanes::Turn::idle);

@@ -15,7 +15,7 @@
 namespace verbatim::local {
 
 inline constexpr uint64_t kSegmentMagic = 0x314d495441425256;  // "VRBATIM1", little-endian
-inline constexpr uint32_t kSegmentVersion = 5;
+inline constexpr uint32_t kSegmentVersion = 6;
 
 inline constexpr uint32_t kMaxSlots = 16;
 inline constexpr uint32_t kQueuePairEntries = kMaxSlots * Qpn::kPerSlot;

@@ -115,7 +115,6 @@ class LyingPeer {
         {offsetof(Segment, receive_counts) + ends_.b.qp->qpn().index() * sizeof(local::ReceiveCount),
          sizeof(local::ReceiveCount)},
         {lane_start, sizeof(local::LaneRequest) * 16},
-        {lane_start + offsetof(local::Lane, taken), sizeof(uint64_t)},
         {lane_start + offsetof(local::Lane, replies), sizeof(local::LaneReply) * 16},
         {lane_start + offsetof(local::Lane, payload), 4096},
     };
