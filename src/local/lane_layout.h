@@ -90,7 +90,9 @@ enum class ReplyKind : uint8_t {
 struct ReplyFields {
   ReplyKind kind = ReplyKind::none;
   CompletionStatus status = CompletionStatus::success;
-  uint16_t reserved = 0;
+  // With accepted: how many receives the target has posted for messages to come, as far as it fits, so that the sender
+  // need not look. 0: unknown, as where the queue is shared.
+  uint16_t credits = 0;
   uint32_t reason = 0;
   uint64_t value = 0;
 };

@@ -36,5 +36,23 @@ TEST_F(MessagePace, WhoHasNotTakenWhatIsThereIsGivenNoMore) {
   EXPECT_THAT(poll(*b.cq, 1), IsEmpty());
 }
 
+TEST_F(MessagePace, WhatAnAnswerSaysOfReceivesNeedsNoLook) {
+  for (uint64_t id = 1; id <= 2; ++id) post_receive(id);
+  send(11);
+  b.side.device.carry_on(b.side.clock.now());
+  EXPECT_THAT(outcomes(poll(*b.cq, 1)), ElementsAre(Outcome{1, success}));
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{11, success}));
+  local::Adapter& adapter = b.side.process.adapter();
+  local::ReceiveCount& count = adapter.receive_count(adapter.receive_count_of(b.qp->qpn()));
+  const uint32_t posted = count.posted();
+  count.publish(posted - 1, 0);
+  send(12);
+  EXPECT_THAT(outcomes(poll(*b.cq, 1)), ElementsAre(Outcome{2, success})) << "though there seems to be no receive";
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{12, success}));
+  count.publish(posted, 0);
+  send(13);
+  EXPECT_THAT(outcomes(poll_a()), ElementsAre(Outcome{13, receiver_not_ready_exceeded})) << "who has none left looks";
+}
+
 }  // namespace
 }  // namespace verbatim::model

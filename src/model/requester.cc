@@ -252,7 +252,8 @@ Requester::Step Requester::post_message(const SendWork& work) {
   const local::Envelope envelope{.awaiting = {core_.qpn, attempt_, next_number_},
                                  .stream = stream_,
                                  .first = starts_count_ && sends_.in_flight() == 0,
-                                 .receives_used = receives_used_};
+                                 .receives_used = receives_used_,
+                                 .receive_taken = credits_ != 0};
   Verdict verdict;
   return on_outcome(work, endpoint_.post(work, envelope, verdict), verdict);
 }
@@ -306,7 +307,7 @@ Requester::Step Requester::on_outcome(const SendWork& work, Advance outcome, con
     case Advance::posted:
       sends_.issue();
       ++next_number_;
-      if (local::takes_receive(work.opcode)) ++receives_used_;
+      if (local::takes_receive(work.opcode)) use_receive();
       head_offset_ = 0;
       data_placed_ = by_request_ = not_ready_.begun = false;
       // An unreliable message that is in the lane as a whole has left; nobody waits for what becomes of it, unless an
@@ -415,6 +416,8 @@ bool Requester::deliver(const local::Awaiting& awaiting, const local::ReplyField
         return false;
       }
       complete_head();
+      // Those in flight will take some of them.
+      credits_ = static_cast<uint32_t>(reply.credits - std::min<uint64_t>(reply.credits, sends_.in_flight()));
       return true;
     case local::ReplyKind::refused:
       verdict = refusal(reply);
@@ -501,7 +504,7 @@ void Requester::part_done(const SendWork& work) {
   }
   if (is_send(work.opcode)) {
     ++next_number_;
-    ++receives_used_;
+    use_receive();
     starts_count_ = false;
   }
   complete_head();
@@ -539,7 +542,13 @@ void Requester::withdraw() {
     if (local::takes_receive(work.opcode)) --receives_used_;
   });
   sends_.withdraw();
+  credits_ = 0;
   attempt_ = draw_attempt();
+}
+
+void Requester::use_receive() {
+  ++receives_used_;
+  if (credits_ != 0) --credits_;
 }
 
 void Requester::flush() {
@@ -566,7 +575,7 @@ void Requester::clear() {
   has_asked_ = false;
   attempt_ = draw_attempt();
   stream_ = static_cast<uint32_t>(random_u64());
-  next_number_ = next_part_ = receives_used_ = 0;
+  next_number_ = next_part_ = receives_used_ = credits_ = 0;
   starts_count_ = true;
 }
 

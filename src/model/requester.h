@@ -27,6 +27,7 @@ class Requester {
   // Learns whom it sends to (not UD).
   Status connect(const local::LocalEndpoint::Path& path) {
     fetching_ = Fetching::untried;
+    credits_ = 0;
     // The answers come from another, or never.
     if (parts_) withdraw_parts();
     return endpoint_.connect(path);
@@ -99,6 +100,7 @@ class Requester {
   bool on_part(const local::Awaiting& awaiting, const local::ReplyFields& reply);
   // The number of the oldest part in flight of a READ or WRITE.
   uint32_t oldest_part() const { return next_part_ - parts_->in_flight; }
+  void use_receive();
   // The next part is in place.
   void part_done(const SendWork& work);
   // From byte `done` on, none in flight: in the beginning, and when those that were are to be posted anew.
@@ -153,6 +155,7 @@ class Requester {
   uint32_t next_part_ = 0;    // of READs and WRITEs
   bool starts_count_ = true;  // the peer has yet to take a message that begins the stream's count
   uint32_t receives_used_ = 0;
+  uint32_t credits_ = 0;  // receives that the peer has for what comes next, as far as its answers said
 };
 
 }  // namespace verbatim::model

@@ -64,9 +64,7 @@ Status Responder::post(const ReceiveWork& work) {
 }
 
 void Responder::publish_receives() {
-  core_.device.adapter()
-      .receive_count(receive_count_)
-      .publish(counted_before_ + receives_.posted(), counted_before_ + receives_.consumed());
+  core_.device.adapter().receive_count(receive_count_).publish(counted_before_ + receives_.posted(), 0);
 }
 
 void Responder::set_state(QueuePairState state) {
@@ -92,7 +90,6 @@ void Responder::flush_posted() {
     receives_.pop();
     complete_flushed(work_id);
   }
-  publish_receives();
 }
 
 void Responder::complete_flushed(uint64_t work_id) {
@@ -207,17 +204,13 @@ SharedReceiveQueue* Responder::shared_queue_for(const Request& request) const {
 bool Responder::take_receive(SharedReceiveQueue* shared) {
   // What an earlier message of this queue pair took and could not use.
   if (inbound_.active && inbound_.shared == shared) return true;
-  if (inbound_.active && inbound_.shared) {
-    // This one is for another queue, and nobody else will complete it.
-    std::lock_guard lock(receive_mutex_);
-    complete_flushed(inbound_.receive.work_id);
-  }
+  // This one is for another queue, and nobody else will complete it.
+  if (inbound_.active && inbound_.shared) complete_flushed(inbound_.receive.work_id);
   inbound_.reset(shared ? shared->pd() : core_.pd(), shared);
   if (shared) {
     inbound_.active = shared->take(inbound_.receive);
     return inbound_.active;
   }
-  std::lock_guard lock(receive_mutex_);
   if (receives_.empty()) return false;
   const ReceiveWork& head = receives_.head();
   inbound_.receive.work_id = head.work_id;
@@ -242,7 +235,6 @@ Responder::Reply Responder::begin(const Request& request, Fatality& fatality) {
   }
   if (!take_receive(shared)) {
     if (!core_.is_reliable()) return drop(request, Reason::dropped_no_receive);
-    std::lock_guard lock(receive_mutex_);
     return ReplyFields{.kind = ReplyKind::not_ready, .value = counted_before_ + receives_.consumed()};
   }
   inbound_.from = request.from().incarnation();
@@ -305,10 +297,18 @@ Responder::Reply Responder::end(const Request& request, Fatality& fatality) {
     inbound_.invalidation = std::move(revocation);
   }
   if (inbound_.invalidation && !inbound_.invalidation->is_over()) return std::nullopt;
-  const ReplyFields accepted{.kind = ReplyKind::accepted, .value = inbound_.fetched_by_kernel};
-  request.answer(accepted);
+  const ReplyFields reply = accepted();
+  request.answer(reply);
   complete(request, CompletionStatus::success, Reason::none);
-  return accepted;
+  return reply;
+}
+
+ReplyFields Responder::accepted() const {
+  // Its own receive waits yet.
+  const uint64_t credits = inbound_.shared ? 0 : receives_.waiting() - 1;
+  return {.kind = ReplyKind::accepted,
+          .credits = static_cast<uint16_t>(std::min<uint64_t>(credits, UINT16_MAX)),
+          .value = inbound_.fetched_by_kernel};
 }
 
 bool Responder::is_still_meant(const Request& request) {
@@ -338,11 +338,7 @@ void Responder::complete(const Request& request, CompletionStatus status, Reason
       .service_level = fields.service_level,
       .solicited = (fields.flags & local::lane_flag::kSolicited) != 0};
   CompletionQueue* const cq = inbound_.shared && inbound_.shared->cq() ? inbound_.shared->cq() : core_.setup.receive_cq;
-  std::lock_guard lock(receive_mutex_);
-  if (!inbound_.shared) {
-    receives_.pop();
-    publish_receives();
-  }
+  if (!inbound_.shared) receives_.pop();
   inbound_.reset();
   cq->push(completion, core_.queue_pair, WorkQueueKind::receive, receives_.consumed());
 }

@@ -2,7 +2,8 @@
 // a receive, of the queue pair's own queue or of a shared one, has its data put there, and completes it; an operation
 // on memory that only this process can reach is executed. What is long is served in slices.
 //
-// serve() is used under the queue pair's lock; posting receives needs only the receive queue's (taken second).
+// serve() is used under the queue pair's lock; posting receives needs only the receive queue's (taken second). The
+// receives that are posted are taken under the queue pair's lock alone, and in ERR under the receive queue's.
 #pragma once
 
 #include <mutex>
@@ -118,13 +119,15 @@ class Responder {
   bool check_receive(uint64_t length, local::Verdict& verdict);
   // The receive that was taken is done with.
   void complete(const local::Request& request, CompletionStatus status, Reason reason);
-  // With receive_mutex_ held.
+  // In ERR with receive_mutex_ held.
   void flush_posted();
   void complete_flushed(uint64_t work_id);
   Reply refuse_long(const local::Request& request, Fatality& fatality);
   Reply refuse(const local::Request& request, const local::Verdict& own, CompletionStatus remote, Reason remote_reason);
   Reply drop(const local::Request& request, Reason reason);
   void note_first_message();
+  // Of a message: it took a receive.
+  local::ReplyFields accepted() const;
   // With receive_mutex_ held.
   void publish_receives();
 
