@@ -37,6 +37,12 @@ class Lanes {
   Turn turn(Receiver& receiver);
   // A turn that waits for whoever has it. Not with a lock that the receiver takes.
   void take_turn(Receiver& receiver);
+  // Runs `change` while nobody has the turn: so a receiver needs no lock for what it looks up.
+  template <class Change>
+  void between_turns(Change&& change) {
+    std::lock_guard turn(turn_mutex_);
+    change();
+  }
 
   // Whether there may ever be something to do: this process or a peer has a lane.
   bool in_use() const { return in_use_.load(std::memory_order_relaxed); }

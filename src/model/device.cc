@@ -68,13 +68,17 @@ std::shared_ptr<QueuePair> Device::share(Qpn qpn) {
 }
 
 void Device::add(QueuePair& queue_pair) {
-  std::unique_lock lock(registry_mutex_);
-  queue_pairs_[queue_pair.qpn().value] = &queue_pair;
+  lanes_.between_turns([&] {
+    std::unique_lock lock(registry_mutex_);
+    queue_pairs_[queue_pair.qpn().value] = &queue_pair;
+  });
 }
 
 void Device::remove(QueuePair& queue_pair) {
-  std::unique_lock lock(registry_mutex_);
-  queue_pairs_.erase(queue_pair.qpn().value);
+  lanes_.between_turns([&] {
+    std::unique_lock lock(registry_mutex_);
+    queue_pairs_.erase(queue_pair.qpn().value);
+  });
 }
 
 void Device::add(CompletionQueue& queue) {
@@ -107,15 +111,19 @@ void Device::take_notices(local::Peer& from) {
 }
 
 void Device::add(SharedReceiveQueue& queue) {
-  std::unique_lock lock(registry_mutex_);
-  shared_receive_queues_[queue.number()] = &queue;
+  lanes_.between_turns([&] {
+    std::unique_lock lock(registry_mutex_);
+    shared_receive_queues_[queue.number()] = &queue;
+  });
 }
 
 void Device::remove(SharedReceiveQueue& queue) {
-  std::unique_lock lock(registry_mutex_);
-  shared_receive_queues_.erase(queue.number());
-  // XRC receivers do not count as its users, and one may be in the middle of a message.
-  for (const auto& [qpn, queue_pair] : queue_pairs_) queue_pair->forget(queue);
+  lanes_.between_turns([&] {
+    std::unique_lock lock(registry_mutex_);
+    shared_receive_queues_.erase(queue.number());
+    // XRC receivers do not count as its users, and one may be in the middle of a message.
+    for (const auto& [qpn, queue_pair] : queue_pairs_) queue_pair->forget(queue);
+  });
 }
 
 SharedReceiveQueue* Device::shared_receives_in_turn(uint32_t number) const {
@@ -131,23 +139,22 @@ void Device::purge_everywhere(const QueuePair& queue_pair) {
 // ---- lanes ----
 
 std::optional<local::ReplyFields> Device::LaneReceiver::serve(const local::Request& request) {
-  std::shared_lock lock(device_.registry_mutex_);
   const auto found = device_.queue_pairs_.find(request.fields().target.value);
   if (found == device_.queue_pairs_.end()) return local::ReplyFields{.kind = local::ReplyKind::absent};
   return found->second->serve(request);
 }
 
 void Device::LaneReceiver::deliver(const local::Awaiting& awaiting, const local::ReplyFields& reply) {
-  std::shared_lock lock(device_.registry_mutex_);
   const auto found = device_.queue_pairs_.find(awaiting.source.value);
   if (found != device_.queue_pairs_.end()) found->second->deliver(awaiting, reply);
 }
 
 void Device::serve_lanes() {
   if (!lanes_.in_use()) return;
-  const uint32_t polls = polls_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const bool spins = polls_.load(std::memory_order_relaxed) > kPollsOfASpinner ||
+                     polls_.fetch_add(1, std::memory_order_relaxed) == kPollsOfASpinner;
   // Whoever spins is better not disturbed by doorbells: the engine then looks every millisecond whether he still does.
-  if (polls > kPollsOfASpinner && adapter().awake_word().load(std::memory_order_relaxed) == 0) waker().wake();
+  if (spins && adapter().awake_word().load(std::memory_order_relaxed) == 0) waker().wake();
   lanes_.turn(lane_receiver_);
 }
 
@@ -157,10 +164,9 @@ void Device::expect_sleep() {
 }
 
 Backlog Device::carry_on_lanes() {
-  const uint32_t polls = polls_.load(std::memory_order_relaxed);
-  const bool polled = polls != seen_polls_ && polls > kPollsOfASpinner;
-  seen_polls_ = polls;
-  if (polled) return Backlog::waiting;
+  uint32_t polls = polls_.load(std::memory_order_relaxed);
+  if (polls > kPollsOfASpinner && polls_.compare_exchange_strong(polls, kPollsOfASpinner, std::memory_order_relaxed))
+    return Backlog::waiting;
   switch (lanes_.turn(lane_receiver_)) {
     case local::Lanes::Turn::taken:
       return Backlog::waiting;

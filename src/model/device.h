@@ -148,9 +148,9 @@ class Device {
 
   local::Lanes lanes_;
   LaneReceiver lane_receiver_{*this};
-  // How often somebody has polled since a queue was last armed: who does so on and on serves the lanes himself.
+  // How often somebody has polled since a queue was last armed, counted until he is known to spin: who polls on and on
+  // serves the lanes himself, and the engine takes one off to see whether he still does.
   std::atomic<uint32_t> polls_{0};
-  uint32_t seen_polls_ = 0;  // engine only
   std::atomic<uint64_t> dropped_messages_{0};
 
   mutable std::mutex gid_mutex_;
@@ -162,7 +162,9 @@ class Device {
   std::atomic<uint32_t> last_pd_{0};
   WindowTable windows_;
 
-  std::shared_mutex registry_mutex_;  // guards what follows; taken before any object's own lock
+  // Guards what follows; taken before any object's own lock. Queue pairs and shared receive queues come and go between
+  // two turns of the lanes, so that who has the turn finds them without it.
+  std::shared_mutex registry_mutex_;
   std::unordered_map<uint32_t, QueuePair*> queue_pairs_;
   std::unordered_set<CompletionQueue*> completion_queues_;
   std::unordered_map<uint32_t, SharedReceiveQueue*> shared_receive_queues_;  // by number
