@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/guarded_copy.h"
+#include "base/spin_lock.h"
 #include "local/adapter.h"
 #include "local/peer.h"
 
@@ -118,7 +119,7 @@ class LanePair {
   const std::unique_ptr<Sent[]> sent_;
   std::atomic<uint64_t> answered_{0};
   std::atomic<uint64_t> posted_{0};
-  std::mutex mutex_;           // held by who posts; guards what follows
+  SpinLock mutex_;             // held by who posts; guards what follows
   uint64_t payload_head_ = 0;  // counts bytes, modulo kLanePayloadBytes a place
 };
 

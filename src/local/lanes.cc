@@ -111,7 +111,7 @@ void Lanes::forget(Incarnation incarnation) {
 
 void Lanes::abandon() {
   // What another thread held at the fork is held for ever.
-  new (&turn_mutex_) std::mutex;
+  new (&turn_mutex_) SpinLock;
   new (&mutex_) std::mutex;
   new (&all_) std::map<Incarnation, std::shared_ptr<LanePair>>;
   new (&pairs_) std::vector<std::shared_ptr<LanePair>>;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/spin_lock.h"
 #include "local/lane_pair.h"
 #include "local/peer_table.h"
 
@@ -61,7 +62,7 @@ class Lanes {
   PeerTable& peers_;
   std::atomic<bool> in_use_{false};
 
-  std::mutex turn_mutex_;                         // guards what follows
+  SpinLock turn_mutex_;                           // guards what follows
   std::vector<std::shared_ptr<LanePair>> pairs_;  // a copy of all_, by those that have the turn
   uint64_t seen_pairs_ = 0;
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/ring_places.h"
+#include "base/spin_lock.h"
 #include "model/async_events.h"
 #include "model/completion_channel.h"
 #include "model/completion_notification.h"
@@ -112,7 +113,7 @@ class CompletionQueue {
   EventAcknowledgement acknowledgement_;
   EventAcknowledgement completion_acknowledgement_;
 
-  mutable std::mutex mutex_;  // guards the ring and the notification
+  mutable SpinLock mutex_;  // guards the ring and the notification
   size_t capacity_;
   RingPlaces places_;
   std::unique_ptr<Entry[]> ring_;

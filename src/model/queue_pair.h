@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/spin_lock.h"
 #include "model/completion_queue.h"
 #include "model/qp_transitions.h"
 #include "model/queue_pair_core.h"
@@ -63,7 +64,7 @@ class QueuePair : public std::enable_shared_from_this<QueuePair> {
 
    private:
     QueuePair& queue_pair_;
-    std::lock_guard<std::mutex> lock_;
+    std::lock_guard<SpinLock> lock_;
     const uint64_t posted_before_;
   };
 
@@ -105,8 +106,8 @@ class QueuePair : public std::enable_shared_from_this<QueuePair> {
   // To ERR when one of its completion queues is broken.
   void follow_completion_queues();
 
-  mutable std::mutex mutex_;  // guards what follows, but for the receive queue
-  QueuePairCore core_;        // its state is written under both locks
+  mutable SpinLock mutex_;  // guards what follows, but for the receive queue
+  QueuePairCore core_;      // its state is written under both locks
   Requester requester_;
   Responder responder_;
   bool feeding_ = false;

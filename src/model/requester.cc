@@ -581,8 +581,10 @@ void Requester::clear() {
 
 void Requester::complete_head() {
   const SendWork& work = sends_.head();
-  log(LogLevel::trace, "QP {:#08x} WR {:#x} {} of {} bytes: SUCCESS", core_.qpn.value, work.work_id, name(work.opcode),
-      work.length);
+  // What a line is made of costs something too.
+  if (log_enabled(LogLevel::trace))
+    log(LogLevel::trace, "QP {:#08x} WR {:#x} {} of {} bytes: SUCCESS", core_.qpn.value, work.work_id,
+        name(work.opcode), work.length);
   agent_answer_.begun = introduction_.begun = not_ready_.begun = no_receive_.begun = has_asked_ = false;
   if (work.signaled || core_.setup.signal_all) {
     finish_head(CompletionStatus::success, Reason::none);

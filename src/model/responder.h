@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/spin_lock.h"
 #include "local/revocation.h"
 #include "model/queue_pair_core.h"
 #include "model/receive_queue.h"
@@ -151,7 +152,7 @@ class Responder {
   local::KnownRegion receive_region_;
   local::KnownRegion asked_region_;
 
-  std::mutex receive_mutex_;
+  SpinLock receive_mutex_;
   ReceiveQueue receives_;
   uint64_t counted_before_;  // receives of the time before the last reset
 };

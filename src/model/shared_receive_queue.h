@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/spin_lock.h"
 #include "local/own_memory.h"
 #include "model/async_events.h"
 #include "model/device.h"
@@ -80,7 +81,7 @@ class SharedReceiveQueue {
   EventAcknowledgement acknowledgement_;
   std::atomic<int> users_{0};
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable SpinLock mutex_;  // guards what follows
   ReceiveQueue receives_;
   uint32_t limit_;
 };
