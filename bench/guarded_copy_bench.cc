@@ -36,17 +36,13 @@ void run(benchmark::State& state, Copy copy) {
 }
 
 void plain_copy(benchmark::State& state) {
-  run(state, [](char* to, const char* from, size_t length) {
-    benchmark::DoNotOptimize(length);  // a length the compiler knew would make memcpy a single move
-    std::memcpy(to, from, length);
-  });
+  run(state, [](char* to, const char* from, size_t length) { std::memcpy(to, from, length); });
 }
 
 void guarded(benchmark::State& state) {
   if (!install_guard().ok()) return state.SkipWithError("no guard");
   run(state, [&](char* to, const char* from, size_t length) {
     CopyFault fault;
-    benchmark::DoNotOptimize(length);
     if (!guarded_copy(to, from, length, &fault)) state.SkipWithError("fault");
   });
 }

@@ -3,9 +3,11 @@
 // program, and so that the order of its stores is known.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/interruption.h"
 #include "base/result.h"
 
 namespace verbatim {
@@ -24,6 +26,9 @@ struct CopyFault {
 // A program that installs a handler of its own later, and does not call the one it replaced, takes the guard away.
 Status install_guard();
 
+// What became of a copy that may be interrupted.
+enum class CopyEnd { done, fault, interrupted };
+
 // Copies `length` bytes; false, and `*fault`, when either side faulted: a part of the bytes may then have been copied.
 // Without install_guard() a fault kills the program. Any thread; the ranges may be the same but not otherwise overlap.
 //
@@ -35,14 +40,27 @@ Status install_guard();
 // Nothing outside the range is read or written.
 [[nodiscard]] inline bool guarded_copy(void* to, const void* from, size_t length, CopyFault* fault);
 
+// The same for a thread that is watched for kCopySequence (interruption.h): once it was interrupted nothing is stored
+// any more. Then the first `*copied` bytes are in place, the others as they were, and copying these is a copy of its
+// own.
+[[nodiscard]] inline CopyEnd interruptible_copy(void* to, const void* from, size_t length, size_t* copied,
+                                                CopyFault* fault);
+
+extern "C" [[gnu::visibility("hidden")]] const rseq_cs verbatim_copy_sequence;
+inline const rseq_cs& kCopySequence = verbatim_copy_sequence;
+
 namespace guarded_copy_internal {
 
 struct Outcome {
-  uint64_t faulted;
-  const void* address;
+  uint64_t end;     // a CopyEnd
+  uint64_t detail;  // of a fault its address, of an interruption how many bytes were not copied
 };
 
-extern "C" [[gnu::visibility("hidden")]] Outcome verbatim_guarded_copy(void* to, const void* from, size_t length);
+extern "C" [[gnu::visibility("hidden")]] Outcome verbatim_guarded_copy(void* to, const void* from, size_t length,
+                                                                       const std::atomic<uint64_t>* watch);
+
+// The watch of who is not watched.
+extern "C" [[gnu::visibility("hidden")]] const std::atomic<uint64_t> verbatim_copy_unwatched;
 
 // Whether this thread has been seen to take SIGSEGV and SIGBUS.
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local bool thread_takes_faults;
@@ -52,18 +70,42 @@ extern "C" [[gnu::visibility("hidden")]] Outcome verbatim_guarded_copy(void* to,
 // one that blocks them again later takes the guard away from itself.
 void take_faults_in_this_thread();
 
+inline void prepare_thread() {
+  if (!thread_takes_faults) [[unlikely]]
+    take_faults_in_this_thread();
+}
+
+inline CopyEnd run(void* to, const void* from, size_t length, const std::atomic<uint64_t>& watch, size_t* copied,
+                   CopyFault* fault) {
+  prepare_thread();
+  const Outcome outcome = verbatim_guarded_copy(to, from, length, &watch);
+  if (outcome.end == static_cast<uint64_t>(CopyEnd::done)) [[likely]] {
+    *copied = length;
+    return CopyEnd::done;
+  }
+  if (outcome.end == static_cast<uint64_t>(CopyEnd::fault)) {
+    fault->address = reinterpret_cast<const void*>(outcome.detail);
+    return CopyEnd::fault;
+  }
+  *copied = length - outcome.detail;
+  return outcome.detail == 0 ? CopyEnd::done : CopyEnd::interrupted;
+}
+
 }  // namespace guarded_copy_internal
+
+inline CopyEnd interruptible_copy(void* to, const void* from, size_t length, size_t* copied, CopyFault* fault) {
+  return guarded_copy_internal::run(to, from, length, interruption_watch(), copied, fault);
+}
 
 inline bool guarded_copy(void* to, const void* from, size_t length, CopyFault* fault) {
   using namespace guarded_copy_internal;
-  if (!thread_takes_faults) [[unlikely]]
-    take_faults_in_this_thread();
-  const Outcome outcome = verbatim_guarded_copy(to, from, length);
-  if (outcome.faulted) [[unlikely]] {
-    fault->address = outcome.address;
-    return false;
+  size_t copied = 0;
+  // The thread may still be watched from an earlier copy.
+  for (size_t done = 0;; done += copied) {
+    const CopyEnd end = run(static_cast<char*>(to) + done, static_cast<const char*>(from) + done, length - done,
+                            verbatim_copy_unwatched, &copied, fault);
+    if (end != CopyEnd::interrupted) return end == CopyEnd::done;
   }
-  return true;
 }
 
 }  // namespace verbatim

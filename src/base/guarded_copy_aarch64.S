@@ -1,9 +1,32 @@
-// The guarded copy for AArch64 (AAPCS64): x0 = to, x1 = from, x2 = length; x0 = 0 when all was copied.
+// The guarded copy for AArch64 (AAPCS64): x0 = to, x1 = from, x2 = length, x3 = the thread's watch (interruption.h);
+// x0 = 0 when all was copied, 2 when the thread was interrupted, with x1 = the bytes that were not copied.
 // A leaf that never moves sp: the signal handler can resume at the fix-up from any instruction of it.
 //
 // As on x86-64, stores are aligned to their own size, ascend and never repeat a byte; here the processor may reorder
-// them, so a barrier stands before every piece that can be the last, and before the last line.
+// them, so a barrier stands before every piece that can be the last, and before the last line. Each store moves x0 in
+// the same instruction: wherever the thread is interrupted, x0 says exactly what has been stored.
 #if defined(__aarch64__)
+
+// What the kernel asks of the place where it puts an interrupted thread (rseq(2)).
+#define ABORT_SIGNATURE 0xd428bc00
+
+  .section .data.rel.ro, "aw"
+  .p2align 5
+  .globl verbatim_copy_sequence
+  .hidden verbatim_copy_sequence
+  .type verbatim_copy_sequence, %object
+verbatim_copy_sequence:
+  .word 0, 0
+  .xword .Lbegin, .Lend - .Lbegin, .Labort
+  .size verbatim_copy_sequence, .-verbatim_copy_sequence
+
+  .p2align 3
+  .globl verbatim_copy_unwatched
+  .hidden verbatim_copy_unwatched
+  .type verbatim_copy_unwatched, %object
+verbatim_copy_unwatched:
+  .xword verbatim_copy_sequence
+  .size verbatim_copy_unwatched, .-verbatim_copy_unwatched
 
   .text
   .p2align 6
@@ -12,16 +35,13 @@
   .type verbatim_guarded_copy, %function
 verbatim_guarded_copy:
   .cfi_startproc
-  cmp x2, #8
-  b.ne .Lnot_eight
-  tst x0, #7
-  b.ne .Lascend
-  ldr x3, [x1]
-  str x3, [x0]
-  mov x0, #0
-  ret
-
-.Lnot_eight:
+  add x7, x0, x2
+  adrp x6, verbatim_copy_sequence
+  add x6, x6, :lo12:verbatim_copy_sequence
+.Lbegin:
+  ldr x5, [x3]
+  cmp x5, x6
+  b.ne .Linterrupted
   cmp x2, #128
   b.hi .Llong
 
@@ -91,12 +111,11 @@ verbatim_guarded_copy:
   strh w3, [x0], #2
 .Lbelow_two:
   tbz x2, #0, .Ldone
-  ldrb w3, [x1]
+  ldrb w3, [x1], #1
   dmb ishst
-  strb w3, [x0]
+  strb w3, [x0], #1
 .Ldone:
-  mov x0, #0
-  ret
+  b .Lend
 
 // The first line ascending, the whole lines between in bulk, then the last line (1 to 64 bytes) ascending.
 .Llong:
@@ -138,6 +157,17 @@ verbatim_guarded_copy:
   subs x5, x5, #64
   b.ne .Lline
   b .Laligned
+
+.Lend:
+  mov x0, #0
+  ret
+
+  .inst ABORT_SIGNATURE
+.Labort:
+.Linterrupted:
+  sub x1, x7, x0
+  mov x0, #2
+  ret
 
   .globl verbatim_guarded_copy_end
   .hidden verbatim_guarded_copy_end

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/guarded_copy.h"
@@ -52,6 +53,32 @@ class SharedMemory {
 
 class StoreTrace : public testing::Test {
  protected:
+  // The copy of `length` bytes of ones, interrupted before instruction number `when`; what was there by then, as many
+  // as it says, is changed to twos. Nothing when the copy was over before.
+  std::optional<ptrdiff_t> interrupt_copy(size_t length, size_t offset, int when) {
+    unsigned char* to = memory_.bytes() + offset;
+    std::memset(memory_.bytes(), 0, kShared);
+    const std::vector<unsigned char> from(length, 1);
+    const auto watch_word = reinterpret_cast<uintptr_t>(&interruption_watch());
+    const pid_t child = fork();
+    if (child == 0) copy_traced(to, from.data(), length);
+    int status = 0;
+    waitpid(child, &status, 0);
+    for (int i = 0; i < when && WIFSTOPPED(status); ++i) {
+      ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr);
+      waitpid(child, &status, 0);
+    }
+    const bool over = !WIFSTOPPED(status) || to[length - 1] != 0;
+    const ptrdiff_t stored = std::count(to, to + length, 1);
+    std::replace(to, to + length, 1, 2);
+    // As if the thread were watched: a stop is an interruption.
+    if (!over) ptrace(PTRACE_POKEDATA, child, watch_word, &kCopySequence);
+    ptrace(PTRACE_CONT, child, nullptr, nullptr);
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    return over ? std::nullopt : std::optional(stored);
+  }
+
   // Every store of a copy of `length` bytes of ones to line + `offset`, in the order of time.
   std::vector<Store> stores_of(size_t length, size_t offset, size_t from_offset = 0) {
     unsigned char* to = memory_.bytes() + offset;
@@ -70,6 +97,8 @@ class StoreTrace : public testing::Test {
     waitpid(child, nullptr, 0);
     return stores;
   }
+
+  SharedMemory memory_;
 
  private:
   static std::vector<Store> step_through(pid_t child, const unsigned char* to, size_t length) {
@@ -97,8 +126,6 @@ class StoreTrace : public testing::Test {
     for (size_t i = store.begin; i < store.end; ++i) EXPECT_NE(before[i], now[i]) << "one instruction, two places";
     return store;
   }
-
-  SharedMemory memory_;
 };
 
 // How many stores make [begin, end) of the message, and whether they ascend without a gap.
@@ -154,6 +181,23 @@ TEST_F(StoreTrace, ALongMessageHasItsFirstLineFirstAndItsLastLineLast) {
       const auto after_first = [&](const Store& store) { return store.begin >= first_line; };
       EXPECT_TRUE(std::is_partitioned(stores.begin(), stores.end(), [&](auto& s) { return !after_first(s); }));
       EXPECT_TRUE(std::is_partitioned(stores.begin(), stores.end(), [&](auto& s) { return !touches_last(s); }));
+    }
+  }
+}
+
+TEST_F(StoreTrace, AnInterruptedCopyGoesOnWhereItWasAndStoresNothingTwice) {
+  if (!notices_interruption()) GTEST_SKIP() << "no restartable sequences here";
+  for (const size_t length : {1, 3, 8, 13, 100, 300}) {
+    for (const size_t offset : {0, 37}) {
+      int amidst = 0;
+      for (int when = 1; const auto stored = interrupt_copy(length, offset, when); ++when) {
+        const unsigned char* to = memory_.bytes() + offset;
+        SCOPED_TRACE(testing::Message() << length << " bytes at line + " << offset << ", before instruction " << when);
+        ASSERT_EQ(std::count(to, to + length, 2), *stored);
+        ASSERT_EQ(std::count(to, to + length, 1), static_cast<ptrdiff_t>(length) - *stored);
+        amidst += *stored != 0;
+      }
+      EXPECT_EQ(amidst != 0, length != 1 && !(length == 8 && offset == 0));
     }
   }
 }

@@ -1,15 +1,36 @@
-// The guarded copy for x86-64 (System V): rdi = to, rsi = from, rdx = length; rax = 0 when all was copied.
+// The guarded copy for x86-64 (System V): rdi = to, rsi = from, rdx = length, rcx = the thread's watch (interruption.h);
+// rax = 0 when all was copied, 2 when the thread was interrupted, with rdx = the bytes that were not copied.
 // A leaf that never moves rsp: the signal handler can resume at the fix-up from any instruction of it.
 //
 // Stores are aligned to their own size (no store crosses a cache line, so none is seen in two halves), ascend, and
 // never repeat a byte. x86 keeps stores in program order, and a string instruction in order with the stores around it.
-// The last 16 bytes go in pieces of at most 8: a 16-byte store is one store only where the processor has AVX.
+// All but the last are string instructions, which store and count in one: wherever the thread is interrupted, rdi says
+// exactly what has been stored.
 #if defined(__x86_64__)
 
 // Up to here everything ascends; beyond, the lines between the first and the last are copied in bulk.
 #define SHORT 128
-// From here on a string instruction is faster than 16-byte moves (bench/guarded_copy_bench.cc).
-#define STRING 1024
+
+// What the kernel asks of the place where it puts an interrupted thread (rseq(2)).
+#define ABORT_SIGNATURE 0x53053053
+
+  .section .data.rel.ro, "aw"
+  .p2align 5
+  .globl verbatim_copy_sequence
+  .hidden verbatim_copy_sequence
+  .type verbatim_copy_sequence, @object
+verbatim_copy_sequence:
+  .long 0, 0
+  .quad .Lbegin, .Lend - .Lbegin, .Labort
+  .size verbatim_copy_sequence, .-verbatim_copy_sequence
+
+  .p2align 3
+  .globl verbatim_copy_unwatched
+  .hidden verbatim_copy_unwatched
+  .type verbatim_copy_unwatched, @object
+verbatim_copy_unwatched:
+  .quad verbatim_copy_sequence
+  .size verbatim_copy_unwatched, .-verbatim_copy_unwatched
 
   .text
   .p2align 6
@@ -18,179 +39,114 @@
   .type verbatim_guarded_copy, @function
 verbatim_guarded_copy:
   .cfi_startproc
+  leaq (%rdi,%rdx), %r8
+  leaq verbatim_copy_sequence(%rip), %rax
+.Lbegin:
+  cmpq %rax, (%rcx)
+  jne .Linterrupted
   cmpq $8, %rdx
   jne .Lnot_eight
   testb $7, %dil
-  jne .Lascend
-  movq (%rsi), %rax
-  movq %rax, (%rdi)
-  xorl %eax, %eax
-  ret
-
-.Lnot_eight:
-  cmpq $SHORT, %rdx
-  ja .Llong
+  je .Leight
 
 // Any length in ascending order.
 .Lascend:
-  testb $15, %dil
+  testb $7, %dil
   jne .Lalign
 .Laligned:
-  cmpq $16, %rdx
-  jbe .Llast
-.Lsixteen:
-  movups (%rsi), %xmm0
-  movaps %xmm0, (%rdi)
-  addq $16, %rsi
-  addq $16, %rdi
-  subq $16, %rdx
-  cmpq $16, %rdx
-  ja .Lsixteen
-
-// The last 16 bytes or fewer, in pieces of 8, 4, 2, 1.
-.Llast:
-  subq $8, %rdx
+  cmpq $8, %rdx
   jb .Lbelow_eight
-.Leight:
-  movq (%rsi), %rax
-  movq %rax, (%rdi)
-  addq $8, %rsi
-  addq $8, %rdi
+.Lwords:
+  movsq
   subq $8, %rdx
-  jae .Leight
-.Lbelow_eight:  // rdx is negative by now, its low three bits are still those of what is left
+  cmpq $8, %rdx
+  jae .Lwords
+.Lbelow_eight:
   testb $4, %dl
   je .Lbelow_four
-  movl (%rsi), %eax
-  movl %eax, (%rdi)
-  addq $4, %rsi
-  addq $4, %rdi
+  movsl
 .Lbelow_four:
   testb $2, %dl
   je .Lbelow_two
-  movzwl (%rsi), %eax
-  movw %ax, (%rdi)
-  addq $2, %rsi
-  addq $2, %rdi
+  movsw
 .Lbelow_two:
   testb $1, %dl
   je .Ldone
-  movzbl (%rsi), %eax
-  movb %al, (%rdi)
+  movsb
 .Ldone:
-  xorl %eax, %eax
-  ret
+  jmp .Lend
 
-// Ascends to a multiple of 16 if there are bytes enough; what is too little for that ends as aligned pieces anyway.
+// Ascends to a multiple of 8 if there are bytes enough; what is too little for that ends as aligned pieces anyway.
 .Lalign:
   testb $1, %dil
   je .Lalign_two
   testq %rdx, %rdx
   je .Ldone
-  movzbl (%rsi), %eax
-  movb %al, (%rdi)
-  incq %rsi
-  incq %rdi
+  movsb
   decq %rdx
 .Lalign_two:
   testb $2, %dil
   je .Lalign_four
   cmpq $2, %rdx
-  jb .Llast
-  movzwl (%rsi), %eax
-  movw %ax, (%rdi)
-  addq $2, %rsi
-  addq $2, %rdi
+  jb .Lbelow_eight
+  movsw
   subq $2, %rdx
 .Lalign_four:
   testb $4, %dil
-  je .Lalign_eight
-  cmpq $4, %rdx
-  jb .Llast
-  movl (%rsi), %eax
-  movl %eax, (%rdi)
-  addq $4, %rsi
-  addq $4, %rdi
-  subq $4, %rdx
-.Lalign_eight:
-  testb $8, %dil
   je .Laligned
-  cmpq $8, %rdx
-  jb .Llast
-  movq (%rsi), %rax
-  movq %rax, (%rdi)
-  addq $8, %rsi
-  addq $8, %rdi
-  subq $8, %rdx
+  cmpq $4, %rdx
+  jb .Lbelow_eight
+  movsl
+  subq $4, %rdx
   jmp .Laligned
 
+.Lnot_eight:
+  cmpq $SHORT, %rdx
+  jbe .Lascend
+
 // The first line ascending, the whole lines between in bulk, then the last line (1 to 64 bytes) ascending.
-.Llong:
-  testb $15, %dil
-  je .Lfirst_line
   testb $1, %dil
   je .Llong_two
-  movzbl (%rsi), %eax
-  movb %al, (%rdi)
-  incq %rsi
-  incq %rdi
+  movsb
   decq %rdx
 .Llong_two:
   testb $2, %dil
   je .Llong_four
-  movzwl (%rsi), %eax
-  movw %ax, (%rdi)
-  addq $2, %rsi
-  addq $2, %rdi
+  movsw
   subq $2, %rdx
 .Llong_four:
   testb $4, %dil
-  je .Llong_eight
-  movl (%rsi), %eax
-  movl %eax, (%rdi)
-  addq $4, %rsi
-  addq $4, %rdi
-  subq $4, %rdx
-.Llong_eight:
-  testb $8, %dil
   je .Lfirst_line
-  movq (%rsi), %rax
-  movq %rax, (%rdi)
-  addq $8, %rsi
-  addq $8, %rdi
-  subq $8, %rdx
+  movsl
+  subq $4, %rdx
 .Lfirst_line:
-  movups (%rsi), %xmm0
-  movaps %xmm0, (%rdi)
-  addq $16, %rsi
-  addq $16, %rdi
-  subq $16, %rdx
+  movsq
+  subq $8, %rdx
   testb $63, %dil
   jne .Lfirst_line
 
   leaq -1(%rdx), %rcx
   andq $-64, %rcx
-  je .Laligned
   subq %rcx, %rdx
-  cmpq $STRING, %rcx
-  jae .Lstring
-.Lline:
-  movups (%rsi), %xmm0
-  movups 16(%rsi), %xmm1
-  movups 32(%rsi), %xmm2
-  movups 48(%rsi), %xmm3
-  movaps %xmm0, (%rdi)
-  movaps %xmm1, 16(%rdi)
-  movaps %xmm2, 32(%rdi)
-  movaps %xmm3, 48(%rdi)
-  addq $64, %rsi
-  addq $64, %rdi
-  subq $64, %rcx
-  jne .Lline
-  jmp .Laligned
-.Lstring:
   rep movsb
   jmp .Laligned
+
+// The last instruction of the sequence: whoever is interrupted later has been here.
+.Leight:
+  movq (%rsi), %rax
+  movq %rax, (%rdi)
+.Lend:
+  xorl %eax, %eax
+  ret
+
+  .byte 0x0f, 0xb9, 0x3d  // an undefined instruction, with the signature as its operand
+  .long ABORT_SIGNATURE
+.Labort:
+.Linterrupted:
+  movq %r8, %rdx
+  subq %rdi, %rdx
+  movl $2, %eax
+  ret
 
   .globl verbatim_guarded_copy_end
   .hidden verbatim_guarded_copy_end

@@ -44,7 +44,7 @@ class Published {
   // The same, but copies nothing when the sequence is still `seen`, at which `out` was read. Sets `seen`; to kUnseen
   // when it returns false.
   bool refresh(T& out, uint64_t& seen) const {
-    if (sequence_.load(std::memory_order_acquire) == seen) return true;  // pairs with publish()
+    if (is_still(seen)) return true;
     seen = kUnseen;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const uint64_t before = sequence_.load(std::memory_order_acquire);  // pairs with publish()
@@ -58,6 +58,11 @@ class Published {
       return true;
     }
     return false;
+  }
+
+  // Whether nothing was published since it was read at `seen`. A load.
+  bool is_still(uint64_t seen) const {
+    return sequence_.load(std::memory_order_acquire) == seen;  // pairs with publish()
   }
 
  private:
