@@ -5,6 +5,7 @@
 
 #include "base/guarded_atomic.h"
 #include "base/guarded_copy.h"
+#include "base/watched_call.h"
 #include "local/null_memory.h"
 #include "local/own_message.h"
 
@@ -117,6 +118,29 @@ bool execute_atomic(const SendWork& work, uint64_t* word, uint64_t* before, Copy
   }
 }
 
+const rseq_cs& atomic_sequence(SendOpcode opcode) {
+  switch (opcode) {
+    case SendOpcode::atomic_compare_swap:
+      return kCompareSwapSequence;
+    case SendOpcode::atomic_fetch_add:
+      return kFetchAddSequence;
+    default:
+      return kStoreSequence;
+  }
+}
+
+CopyEnd execute_atomic_watched(const SendWork& work, uint64_t* word, uint64_t* before, CopyFault* fault) {
+  const AtomicOperands& operands = work.operands.atomic;
+  switch (work.opcode) {
+    case SendOpcode::atomic_compare_swap:
+      return interruptible_compare_swap(word, operands.compare_add, operands.swap, before, fault);
+    case SendOpcode::atomic_fetch_add:
+      return interruptible_fetch_add(word, operands.compare_add, before, fault);
+    default:
+      return interruptible_store(word, operands.compare_add, fault);
+  }
+}
+
 LocalEndpoint::LocalEndpoint(Adapter& adapter, PeerTable& peers, Lanes& lanes)
     : adapter_(adapter), peers_(peers), lanes_(lanes) {}
 
@@ -147,7 +171,7 @@ Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& 
 Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, Verdict& verdict) {
   const SegmentView& view = peer_->view();
   const bool has_data = remote_length(work) != 0;
-  const TouchRecords::Guard touch = touch_peer(has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion);
+  TouchRecords::Guard touch = touch_peer(has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion);
   Slice slice;
   if (!gather(work, offset, kSliceBytes, slice, verdict)) return Advance::failed;
   const QueuePairFields& target = read_target(work);
@@ -158,7 +182,7 @@ Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, 
       return Advance::failed;
     }
     const Advance result =
-        moves_data(work.opcode) ? copy(work, region_, slice, verdict) : change(work, region_, slice, verdict);
+        moves_data(work.opcode) ? copy(work, region_, touch, slice, verdict) : change(work, region_, slice, verdict);
     if (result != Advance::done) return result;
   }
   offset += slice.length;
@@ -168,7 +192,19 @@ Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, 
 TouchRecords::Guard LocalEndpoint::touch_peer(uint32_t entry) {
   // The target's membarrier interrupts only processes that registered too.
   const bool light = peer_->view().revokes_by_membarrier() && adapter_.view().revokes_by_membarrier();
-  return {adapter_.touch_records(), path_.own.index(), {path_.peer, entry}, light};
+  return {adapter_.touch_records(), path_.own.index(), {path_.peer, entry}, light, Interrupted::turns_back};
+}
+
+TouchRecords::Guard LocalEndpoint::touch_own() {
+  return {adapter_.touch_records(),
+          path_.own.index(),
+          {path_.own, TouchTarget::kNoRegion},
+          adapter_.view().revokes_by_membarrier()};
+}
+
+bool LocalEndpoint::watch_admitted(const rseq_cs& sequence) const {
+  watch(sequence);
+  return peer_->view().is_still(target_) && peer_->view().is_still(region_);
 }
 
 Advance LocalEndpoint::find_living(Verdict& verdict) {
@@ -313,7 +349,8 @@ const PeerMapping* LocalEndpoint::mapping_of(const KnownRegion& region) {
   return mapping_.get();
 }
 
-Advance LocalEndpoint::copy(const SendWork& work, const KnownRegion& region, const Slice& slice, Verdict& verdict) {
+Advance LocalEndpoint::copy(const SendWork& work, const KnownRegion& region, TouchRecords::Guard& touch, Slice& slice,
+                            Verdict& verdict) {
   const uint64_t into_region = work.remote_address - region.fields.iova + slice.offset;
   const uint64_t remote = region.fields.address + into_region;
   uint8_t* reached = nullptr;
@@ -321,8 +358,7 @@ Advance LocalEndpoint::copy(const SendWork& work, const KnownRegion& region, con
     reached = reinterpret_cast<uint8_t*>(remote);
   else if (const PeerMapping* mapping = mapping_of(region))
     reached = mapping->data() + into_region;
-  if (!reached) return copy_by_kernel(work, remote, slice, verdict);
-  return copy_direct(work, reached, slice, verdict) ? Advance::done : Advance::failed;
+  return reached ? copy_direct(work, reached, slice, verdict) : copy_by_kernel(work, remote, touch, slice, verdict);
 }
 
 // An atomic, an ATOMIC_WRITE, or a FLUSH: on one host everybody sees what was written, so that there is nothing to do
@@ -349,11 +385,17 @@ Advance LocalEndpoint::change(const SendWork& work, const KnownRegion& region, c
   if (work.opcode == SendOpcode::atomic_write && slice.length == kAtomicBytes &&
       !read_word(slice, operation.operands.atomic.compare_add, verdict))
     return Advance::failed;
+  if (!watch_admitted(atomic_sequence(work.opcode))) return Advance::more;
   uint64_t before = 0;
   CopyFault fault;
-  if (!execute_atomic(operation, reinterpret_cast<uint64_t*>(remote), &before, &fault)) {
-    target_memory_gone(work, verdict);
-    return Advance::failed;
+  switch (execute_atomic_watched(operation, reinterpret_cast<uint64_t*>(remote), &before, &fault)) {
+    case CopyEnd::done:
+      break;
+    case CopyEnd::interrupted:
+      return Advance::more;
+    case CopyEnd::fault:
+      target_memory_gone(work, verdict);
+      return Advance::failed;
   }
   if (is_atomic(work.opcode) && !scatter(slice, as_bytes(before), verdict)) return Advance::failed;
   return Advance::done;
@@ -388,8 +430,7 @@ bool LocalEndpoint::scatter(const Slice& slice, std::span<const uint8_t> data, V
 }
 
 bool LocalEndpoint::store(const SendWork& work, uint64_t offset, std::span<const uint8_t> data, Verdict& verdict) {
-  const TouchRecords::Guard touch(adapter_.touch_records(), path_.own.index(), {path_.own, TouchTarget::kNoRegion},
-                                  adapter_.view().revokes_by_membarrier());
+  const TouchRecords::Guard touch = touch_own();
   Slice slice;
   if (!gather(work, offset, data.size(), slice, verdict)) return false;
   return scatter(slice, data.first(slice.length), verdict);
@@ -401,14 +442,17 @@ void LocalEndpoint::target_memory_gone(const SendWork& work, Verdict& verdict) {
   tell_peer(NoticeKind::operation_error);
 }
 
-bool LocalEndpoint::copy_direct(const SendWork& work, uint8_t* remote, const Slice& slice, Verdict& verdict) {
-  for (int i = 0; i < slice.pieces; ++i) {
+Advance LocalEndpoint::copy_direct(const SendWork& work, uint8_t* remote, Slice& slice, Verdict& verdict) {
+  uint64_t total = 0;
+  CopyEnd end = watch_admitted(kCopySequence) ? CopyEnd::done : CopyEnd::interrupted;
+  for (int i = 0; i < slice.pieces && end == CopyEnd::done; ++i) {
     auto* local = static_cast<uint8_t*>(slice.local[i].iov_base);
     const size_t length = slice.local[i].iov_len;
+    size_t copied = 0;
     CopyFault fault;
-    const bool copied = work.opcode == SendOpcode::rdma_read ? guarded_copy(local, remote, length, &fault)
-                                                             : guarded_copy(remote, local, length, &fault);
-    if (!copied) {
+    end = work.opcode == SendOpcode::rdma_read ? interruptible_copy(local, remote + total, length, &copied, &fault)
+                                               : interruptible_copy(remote + total, local, length, &copied, &fault);
+    if (end == CopyEnd::fault) {
       const auto* where = static_cast<const uint8_t*>(fault.address);
       if (where >= local && where < local + length) {
         decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone, "there is no memory at {}",
@@ -416,21 +460,26 @@ bool LocalEndpoint::copy_direct(const SendWork& work, uint8_t* remote, const Sli
       } else {
         target_memory_gone(work, verdict);
       }
-      return false;
+      return Advance::failed;
     }
-    remote += length;
+    total += copied;
   }
-  return true;
+  slice.cut(total);
+  return Advance::done;
 }
 
-Advance LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict) {
+Advance LocalEndpoint::copy_by_kernel(const SendWork& work, uint64_t remote, TouchRecords::Guard& touch, Slice& slice,
+                                      Verdict& verdict) {
   const std::span<const iovec> pieces(slice.local.data(), slice.pieces);
   const ProcessMemory& memory = peer_->memory();
-  const ProcessMemory::Outcome outcome = work.opcode == SendOpcode::rdma_read
-                                             ? memory.read(pieces, remote, slice.length, slice.last)
-                                             : memory.write(pieces, remote, slice.length, slice.last);
+  touch.enter_kernel();
+  ProcessMemory::Outcome outcome;
+  if (watch_admitted(kCallSequence))
+    outcome = work.opcode == SendOpcode::rdma_read ? memory.read(pieces, remote, slice.length, slice.last)
+                                                   : memory.write(pieces, remote, slice.length, slice.last);
   switch (outcome.result) {
     case ProcessMemory::Result::done:
+      slice.cut(outcome.moved);
       return Advance::done;
     case ProcessMemory::Result::local_fault:
       decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
@@ -489,7 +538,7 @@ RequestFields LocalEndpoint::fields_of(const SendWork& work, const Envelope& env
 
 Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verdict& verdict) {
   if (const Advance found = find_living(verdict); found != Advance::done) return found;
-  const TouchRecords::Guard touch = touch_peer();
+  const TouchRecords::Guard touch = touch_own();
   OwnMessage message;
   if (!message.gather(adapter_, work, path_.pd, own_region_, verdict)) return Advance::failed;
   if (const Advance ready = prepare(work, envelope, takes_receive(work.opcode), verdict); ready != Advance::done)
@@ -501,7 +550,7 @@ Advance LocalEndpoint::post(const SendWork& work, const Envelope& envelope, Verd
 
 Advance LocalEndpoint::post_part(const SendWork& work, const Envelope& envelope, uint64_t& offset, Verdict& verdict) {
   if (const Advance found = find_living(verdict); found != Advance::done) return found;
-  const TouchRecords::Guard touch = touch_peer();
+  const TouchRecords::Guard touch = touch_own();
   Slice slice;
   if (!gather(work, offset, kPartBytes, slice, verdict)) return Advance::failed;
   const bool is_send = !moves_data(work.opcode);

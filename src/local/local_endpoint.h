@@ -1,6 +1,7 @@
 // One direction of a queue pair to another of the same host: WRITE, READ and atomics are executed by the requester's
-// own thread on the target's memory, after the checks a NIC's responder would make in the target's tables. What needs
-// the target's part (a receive, or memory that only it can reach) is posted to its lane, whole or in parts. No packets.
+// own thread on the target's memory, after the checks a NIC's responder would make in the target's tables; a thread
+// that was interrupted since makes them again before it touches anything more (touch_record.h). What needs the target's
+// part (a receive, or memory that only it can reach) is posted to its lane, whole or in parts. No packets.
 //
 //   per slice:    resolve the peer → publish the touch → the target's queue pair (ready? names us? operation allowed?)
 //                 → the target's region (key, PD, range, right) → our own SGEs → copy → withdraw the touch
@@ -23,8 +24,9 @@
 
 namespace verbatim::local {
 
-// What is copied under one touch: bounds how long a revocation waits and how long posting takes. Bytes.
-inline constexpr uint64_t kSliceBytes = 64 * 1024;
+// What is copied under one touch: bounds how long a revocation waits and how long posting takes. Bytes. So much that
+// the price of a system call does not matter.
+inline constexpr uint64_t kSliceBytes = ProcessMemory::kMaxLength;
 // What travels in a lane at once of what the other side can neither map nor reach through the kernel.
 inline constexpr uint64_t kPartBytes = kLaneMessageBytes;
 
@@ -65,6 +67,9 @@ bool find_region(const SegmentView& view, const QueuePairFields& target, const S
                  Verdict& verdict);
 // Executes an atomic on a word of this process; false and the fault if there is none. `before`: what it was.
 bool execute_atomic(const SendWork& work, uint64_t* word, uint64_t* before, CopyFault* fault);
+// The same on somebody else's, by a thread that is watched for atomic_sequence() and turns back when interrupted.
+const rseq_cs& atomic_sequence(SendOpcode opcode);
+CopyEnd execute_atomic_watched(const SendWork& work, uint64_t* word, uint64_t* before, CopyFault* fault);
 
 class LocalEndpoint {
  public:
@@ -83,7 +88,7 @@ class LocalEndpoint {
   // Learns its peer and asks to be introduced. Fails, and is not connected, when nobody can be introduced.
   Status connect(const Path& path);
 
-  // Executes at most kSliceBytes of `work`, from byte `offset` on, which it moves forward.
+  // Executes a slice of `work`, from byte `offset` on, which it moves forward.
   Advance advance(const SendWork& work, uint64_t& offset, Verdict& verdict);
 
   // Shows the message to the target. Whoever delivers its answers (Lanes::Receiver) finds `envelope.awaiting` there.
@@ -107,6 +112,12 @@ class LocalEndpoint {
     bool last = false;
     int pieces = 0;
     std::array<iovec, kMaxSges> local;
+
+    // Only the first `bytes` of it.
+    void cut(uint64_t bytes) {
+      last = last && bytes == length;
+      length = bytes;
+    }
   };
 
   // Under a touch record.
@@ -114,7 +125,11 @@ class LocalEndpoint {
   // The peer's process: done, or why there is none.
   Advance find_living(Verdict& verdict);
   // Says that something of the peer is being touched, in its table of regions `entry`.
-  TouchRecords::Guard touch_peer(uint32_t entry = TouchTarget::kNoRegion);
+  TouchRecords::Guard touch_peer(uint32_t entry);
+  // Says that something of this process is, by which only its own revocations are held up.
+  TouchRecords::Guard touch_own();
+  // Begins to watch the thread, unless the target's entries have changed since they were read.
+  bool watch_admitted(const rseq_cs& sequence) const;
   // The target's entry; zeros when there is none.
   const QueuePairFields& read_target(const SendWork& work);
   bool target_ready(const QueuePairFields& target, Verdict& verdict) const;
@@ -128,14 +143,17 @@ class LocalEndpoint {
   RequestFields fields_of(const SendWork& work, const Envelope& envelope) const;
   // The next `room` bytes, or as many as there are.
   bool gather(const SendWork& work, uint64_t offset, uint64_t room, Slice& slice, Verdict& verdict);
-  Advance copy(const SendWork& work, const KnownRegion& region, const Slice& slice, Verdict& verdict);
-  bool copy_direct(const SendWork& work, uint8_t* remote, const Slice& slice, Verdict& verdict);
+  // Cut the slice to what they have copied.
+  Advance copy(const SendWork& work, const KnownRegion& region, TouchRecords::Guard& touch, Slice& slice,
+               Verdict& verdict);
+  Advance copy_direct(const SendWork& work, uint8_t* remote, Slice& slice, Verdict& verdict);
+  Advance copy_by_kernel(const SendWork& work, uint64_t remote, TouchRecords::Guard& touch, Slice& slice,
+                         Verdict& verdict);
   Advance change(const SendWork& work, const KnownRegion& region, const Slice& slice, Verdict& verdict);
   static bool read_word(const Slice& slice, uint64_t& word, Verdict& verdict);
   static bool scatter(const Slice& slice, std::span<const uint8_t> data, Verdict& verdict);
   const PeerMapping* mapping_of(const KnownRegion& region);
   void target_memory_gone(const SendWork& work, Verdict& verdict);
-  Advance copy_by_kernel(const SendWork& work, uint64_t remote, const Slice& slice, Verdict& verdict);
   // Also the target's error, unless the message is just lost.
   void tell_peer(NoticeKind kind) { owed_notice_ = kind; }
 

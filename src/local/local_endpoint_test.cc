@@ -83,7 +83,7 @@ TEST_P(LocalEndpointTest, ManySgesAreGatheredAndScatteredInOrder) {
   }
 }
 
-TEST_P(LocalEndpointTest, ALongMessageIsCutInSlicesOf64KiB) {
+TEST_P(LocalEndpointTest, ALongMessageIsCutInSlices) {
   const SendWork request = write(3 * kSliceBytes + 5);
   std::fill_n(remote.data(), kMemory, 0);
   std::fill_n(local.data(), kMemory, 0xff);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
+#include "base/watched_call.h"
 
 namespace verbatim::local {
 namespace {
@@ -23,65 +25,8 @@ constexpr size_t kLine = 64;
 
 using Result = ProcessMemory::Result;
 using Outcome = ProcessMemory::Outcome;
-using Call = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long, unsigned long);
-
-// What is left of a transfer: the rest of the local pieces and the rest of the remote range.
-class Rest {
- public:
-  Rest(std::span<const iovec> local, uint64_t remote_address, size_t length)
-      : remote_(remote_address), length_(length) {
-    assert(local.size() <= ProcessMemory::kMaxPieces && length <= ProcessMemory::kMaxLength);
-    for (const iovec& piece : local) {
-      const size_t wanted = std::min(piece.iov_len, length);
-      if (wanted > 0) pieces_[count_++] = {piece.iov_base, wanted};
-      length -= wanted;
-    }
-    assert(length == 0);
-  }
-
-  size_t length() const { return length_; }
-  const iovec* pieces() const { return pieces_.data() + first_; }
-  size_t count() const { return count_ - first_; }
-  void* local_address() const { return pieces_[first_].iov_base; }
-  uint64_t remote_address() const { return remote_; }
-  uint64_t last_local_address() const {
-    const iovec& piece = pieces_[count_ - 1];
-    return reinterpret_cast<uint64_t>(piece.iov_base) + piece.iov_len - 1;
-  }
-
-  void advance(size_t moved) {
-    remote_ += moved;
-    length_ -= moved;
-    while (moved > 0) {
-      iovec& piece = pieces_[first_];
-      const size_t step = std::min(piece.iov_len, moved);
-      piece.iov_base = static_cast<char*>(piece.iov_base) + step;
-      piece.iov_len -= step;
-      moved -= step;
-      if (piece.iov_len == 0) ++first_;
-    }
-  }
-
- private:
-  std::array<iovec, ProcessMemory::kMaxPieces> pieces_;
-  size_t first_ = 0;
-  size_t count_ = 0;
-  uint64_t remote_;
-  size_t length_;
-};
 
 iovec remote_piece(uint64_t address, size_t length) { return {reinterpret_cast<void*>(address), length}; }
-
-// One system call for all that is left, with the last `tail` bytes as a piece of their own: the kernel copies piece
-// after piece.
-ssize_t call_once(Call call, pid_t thread, const Rest& rest, size_t tail) {
-  std::array<iovec, 2> remote;
-  size_t count = 0;
-  const size_t head = rest.length() - std::min(tail, rest.length());
-  if (head > 0) remote[count++] = remote_piece(rest.remote_address(), head);
-  if (tail > 0) remote[count++] = remote_piece(rest.remote_address() + head, rest.length() - head);
-  return call(thread, rest.pieces(), rest.count(), remote.data(), count, 0);
-}
 
 // ESRCH for a pid whose process still lives: its first thread has ended, so it is reached through another.
 std::optional<pid_t> living_thread(pid_t pid) {
@@ -109,57 +54,90 @@ bool readable_there(pid_t thread, uint64_t address) {
   return process_vm_readv(thread, &local, 1, &remote, 1, 0) == 1;
 }
 
-// The kernel says EFAULT for either side. By then nothing before the fault is left, so one byte tells which; it is
-// always the source that is tried, since trying a destination would change it.
-Result whose_fault(Call call, pid_t thread, const Rest& rest) {
-  if (call == process_vm_writev) {
-    return readable_here(rest.local_address()) ? Result::remote_fault : Result::local_fault;
-  }
-  return readable_there(thread, rest.remote_address()) ? Result::local_fault : Result::remote_fault;
-}
-
-Outcome transfer(Call call, pid_t pid, Rest rest, size_t tail) {
-  const size_t length = rest.length();
-  pid_t thread = pid;
-  while (rest.length() > 0) {
-    const ssize_t moved = call_once(call, thread, rest, tail);
-    if (moved > 0) {
-      rest.advance(static_cast<size_t>(moved));
-      continue;
-    }
-    const int error = moved < 0 ? errno : EFAULT;
-    const size_t so_far = length - rest.length();
-    if (error == ESRCH) {
-      const std::optional<pid_t> other = living_thread(pid);
-      if (!other) return {Result::dead, so_far};
-      thread = *other;
-      continue;
-    }
-    if (error == EFAULT) return {whose_fault(call, thread, rest), so_far};
-    return {Result::forbidden, so_far};
-  }
-  return {Result::done, length};
-}
-
-// How many of the last bytes lie in the last cache line of the destination.
-size_t tail_of(uint64_t last_address, size_t length, bool ends_message) {
-  if (!ends_message || length == 0) return 0;
-  return std::min<size_t>(last_address % kLine + 1, length);
-}
-
 }  // namespace
+
+// The local pieces, cut to the length, and the remote range.
+class ProcessMemory::Transfer {
+ public:
+  Transfer(long call, std::span<const iovec> local, uint64_t remote, size_t length)
+      : call_(call), remote_(remote), length_(length) {
+    assert(local.size() <= kMaxPieces && length <= kMaxLength);
+    for (const iovec& piece : local) {
+      const size_t wanted = std::min(piece.iov_len, length);
+      if (wanted > 0) pieces_[count_++] = {piece.iov_base, wanted};
+      length -= wanted;
+    }
+    assert(length == 0);
+  }
+
+  // The last bytes become a piece of their own: the kernel copies piece after piece.
+  void put_last_line_last() { tail_ = std::min<size_t>((destination_end() - 1) % kLine + 1, length_); }
+
+  long once(pid_t thread) const {
+    std::array<iovec, 2> remote;
+    long count = 0;
+    if (const size_t head = length_ - tail_; head > 0) remote[count++] = remote_piece(remote_, head);
+    if (tail_ > 0) remote[count++] = remote_piece(remote_ + length_ - tail_, tail_);
+    return watched_call(call_, {thread, reinterpret_cast<long>(pieces_.data()), static_cast<long>(count_),
+                                reinterpret_cast<long>(remote.data()), count, 0});
+  }
+
+  // The kernel says EFAULT for either side when there was no byte to move, so one byte tells which; it is always the
+  // source that is tried, since trying a destination would change it.
+  Result whose_fault(pid_t thread) const {
+    if (call_ == SYS_process_vm_writev)
+      return readable_here(pieces_[0].iov_base) ? Result::remote_fault : Result::local_fault;
+    return readable_there(thread, remote_) ? Result::local_fault : Result::remote_fault;
+  }
+
+ private:
+  uint64_t destination_end() const {
+    if (call_ == SYS_process_vm_writev) return remote_ + length_;
+    return reinterpret_cast<uint64_t>(pieces_[count_ - 1].iov_base) + pieces_[count_ - 1].iov_len;
+  }
+
+  std::array<iovec, kMaxPieces> pieces_;
+  size_t count_ = 0;
+  long call_;
+  uint64_t remote_;
+  size_t length_;
+  size_t tail_ = 0;
+};
+
+Outcome ProcessMemory::run(const Transfer& transfer) const {
+  const pid_t thread = thread_.load(std::memory_order_relaxed);
+  const long answer = transfer.once(thread);
+  if (answer == kCallNotMade) return {};
+  if (answer > 0) return {Result::done, static_cast<size_t>(answer)};
+  switch (answer) {
+    case 0:
+    case -EFAULT:
+      return {transfer.whose_fault(thread)};
+    case -ESRCH:
+      break;
+    default:
+      return {Result::forbidden};
+  }
+  const std::optional<pid_t> other = living_thread(pid_);
+  if (!other) return {Result::dead};
+  thread_.store(*other, std::memory_order_relaxed);
+  return {};
+}
 
 Outcome ProcessMemory::write(std::span<const iovec> local, uint64_t remote_address, size_t length,
                              bool ends_message) const {
-  return transfer(process_vm_writev, pid_, Rest(local, remote_address, length),
-                  tail_of(remote_address + length - 1, length, ends_message));
+  if (length == 0) return {};
+  Transfer transfer(SYS_process_vm_writev, local, remote_address, length);
+  if (ends_message) transfer.put_last_line_last();
+  return run(transfer);
 }
 
 Outcome ProcessMemory::read(std::span<const iovec> local, uint64_t remote_address, size_t length,
                             bool ends_message) const {
-  const Rest rest(local, remote_address, length);
-  const size_t tail = length > 0 ? tail_of(rest.last_local_address(), length, ends_message) : 0;
-  return transfer(process_vm_readv, pid_, rest, tail);
+  if (length == 0) return {};
+  Transfer transfer(SYS_process_vm_readv, local, remote_address, length);
+  if (ends_message) transfer.put_last_line_last();
+  return run(transfer);
 }
 
 std::vector<pid_t> threads_of(pid_t pid) {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,11 +18,12 @@ namespace verbatim::local {
 // the same process. Any thread.
 class ProcessMemory {
  public:
-  static constexpr size_t kMaxLength = 64 * 1024;
+  // What one call is asked for at most: twice as much would be no faster, and whoever revokes waits for it.
+  static constexpr size_t kMaxLength = 256 * 1024;
   static constexpr size_t kMaxPieces = 32;
 
   enum class Result {
-    done,
+    done,          // as far as `moved` says
     local_fault,   // our own memory could not be touched
     remote_fault,  // the other process's memory could not be touched
     forbidden,     // ptrace rules, a seccomp filter or the kernel do not allow this way: take another
@@ -30,22 +32,30 @@ class ProcessMemory {
 
   struct Outcome {
     Result result = Result::done;
-    size_t moved = 0;  // bytes, also when the rest failed
+    // Bytes. Fewer than asked for, or none, when the thread was interrupted or the kernel stopped early: who may still
+    // do so goes on from there.
+    size_t moved = 0;
   };
 
-  explicit ProcessMemory(pid_t pid) : pid_(pid) {}
+  explicit ProcessMemory(pid_t pid) : pid_(pid), thread_(pid) {}
   pid_t pid() const { return pid_; }
 
-  // Moves `length` (≤ kMaxLength) bytes between the beginning of `local` (≤ kMaxPieces pieces that hold at least as
-  // many) and `remote_address`. What the kernel moves in part is carried on. When the bytes end their message, its last
-  // cache line is copied after all the rest of it, as those who spin on it expect.
+  // Moves up to `length` (≤ kMaxLength) bytes between the beginning of `local` (≤ kMaxPieces pieces that hold at least
+  // as many) and `remote_address`, by one call that a thread watched for kCallSequence (base/watched_call.h) does not
+  // make once it was interrupted. When the bytes end their message, its last cache line is copied after all the rest of
+  // it, as those who spin on it expect.
   [[nodiscard]] Outcome write(std::span<const iovec> local, uint64_t remote_address, size_t length,
                               bool ends_message) const;
   [[nodiscard]] Outcome read(std::span<const iovec> local, uint64_t remote_address, size_t length,
                              bool ends_message) const;
 
  private:
+  class Transfer;
+  Outcome run(const Transfer& transfer) const;
+
   pid_t pid_;
+  // By which it is reached: not the first one when that has ended. Any thread of ours may find another.
+  mutable std::atomic<pid_t> thread_;
 };
 
 // The threads of a process, as /proc shows them to us; empty when it is gone. A process goes on living when its first

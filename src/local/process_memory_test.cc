@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/guarded_atomic.h"
+#include "base/watched_call.h"
 #include "local/test_child.h"
 
 namespace verbatim::local {
@@ -44,6 +46,18 @@ class Memory {
   unsigned char* bytes_;
 };
 
+// Calls until everything has moved or nothing more can; `moved` is then the sum.
+template <class Call>
+ProcessMemory::Outcome whole(size_t length, Call call) {
+  ProcessMemory::Outcome sum;
+  do {
+    watch(kCallSequence);
+    const ProcessMemory::Outcome outcome = call(sum.moved);
+    sum = {outcome.result, sum.moved + outcome.moved};
+  } while (sum.result == Result::done && sum.moved < length);
+  return sum;
+}
+
 // The other process sleeps; whether its memory is what was written, it says itself when it is told the length.
 class OtherProcess : public testing::Test {
  protected:
@@ -62,12 +76,16 @@ class OtherProcess : public testing::Test {
   }
 
   ProcessMemory::Outcome write(void* local, uint64_t remote, size_t length, bool ends = true) {
-    const iovec pieces[] = {piece(local, length)};
-    return reach_.write(pieces, remote, length, ends);
+    return whole(length, [&](size_t done) {
+      const iovec pieces[] = {piece(static_cast<char*>(local) + done, length - done)};
+      return reach_.write(pieces, remote + done, length - done, ends);
+    });
   }
   ProcessMemory::Outcome read(void* local, uint64_t remote, size_t length, bool ends = true) {
-    const iovec pieces[] = {piece(local, length)};
-    return reach_.read(pieces, remote, length, ends);
+    return whole(length, [&](size_t done) {
+      const iovec pieces[] = {piece(static_cast<char*>(local) + done, length - done)};
+      return reach_.read(pieces, remote + done, length - done, ends);
+    });
   }
 
   Memory memory_;
@@ -77,14 +95,14 @@ class OtherProcess : public testing::Test {
 };
 
 TEST_F(OtherProcess, IsWrittenWhileItSleeps) {
-  for (const size_t length : {0, 1, 8, 63, 64, 65, 4095, 4096, 4097, 65536}) {
+  for (const size_t length : {0, 1, 8, 63, 64, 65, 4095, 4096, 4097, 65536, 81920 - 1}) {
     for (const bool ends : {false, true}) {
       const ProcessMemory::Outcome outcome = write(mine_.data(), number(memory_.bytes()), length, ends);
       EXPECT_EQ(outcome.result, Result::done) << length;
       EXPECT_EQ(outcome.moved, length);
     }
   }
-  other_.say(65536);
+  other_.say(81920 - 1);
   EXPECT_EQ(other_.join(), 0);
 }
 
@@ -110,10 +128,12 @@ TEST_F(OtherProcess, TakesManyPiecesAndStopsAtTheLength) {
     at += i * 7;
   }
   const size_t length = at - 100;
-  EXPECT_EQ(reach_.write(pieces, number(memory_.bytes()), length, true).moved, length);
+  EXPECT_EQ(whole(length, [&](size_t) { return reach_.write(pieces, number(memory_.bytes()), length, true); }).moved,
+            length);
   std::vector<unsigned char> back(at, 0);
   for (iovec& p : pieces) p.iov_base = back.data() + (static_cast<unsigned char*>(p.iov_base) - mine_.data());
-  EXPECT_EQ(reach_.read(pieces, number(memory_.bytes()), length, true).moved, length);
+  EXPECT_EQ(whole(length, [&](size_t) { return reach_.read(pieces, number(memory_.bytes()), length, true); }).moved,
+            length);
   EXPECT_EQ(std::memcmp(back.data(), mine_.data(), length), 0);
   EXPECT_EQ(back[length], 0);
   other_.say(length);
@@ -183,15 +203,30 @@ TEST(ProcessMemory, ReachesAProcessWhoseFirstThreadHasEnded) {
   }
   unsigned char byte = 77;
   const iovec pieces[] = {piece(&byte, 1)};
-  EXPECT_EQ(ProcessMemory(other.pid()).write(pieces, number(memory.bytes()), 1, true).result, Result::done);
+  const ProcessMemory reach(other.pid());
+  EXPECT_EQ(whole(1, [&](size_t) { return reach.write(pieces, number(memory.bytes()), 1, true); }).result,
+            Result::done);
   other.say(1);
   EXPECT_EQ(other.join(), 0);
+}
+
+TEST_F(OtherProcess, AThreadThatWasInterruptedMovesNothing) {
+  if (!notices_interruption()) GTEST_SKIP() << "no restartable sequences here";
+  const iovec pieces[] = {piece(mine_.data(), 10)};
+  watch(kStoreSequence);  // something else, as an interruption leaves it
+  const ProcessMemory::Outcome outcome = reach_.write(pieces, number(memory_.bytes()), 10, true);
+  EXPECT_EQ(outcome.result, Result::done);
+  EXPECT_EQ(outcome.moved, 0u);
+  other_.say(0);
+  EXPECT_EQ(other_.join(), 0);
 }
 
 TEST_F(OtherProcess, OfAnotherUserIsForbidden) {
   if (geteuid() != 0) {
     const iovec pieces[] = {piece(mine_.data(), 10)};
-    EXPECT_EQ(ProcessMemory(1).read(pieces, number(memory_.bytes()), 10, true).result, Result::forbidden);
+    const ProcessMemory init(1);
+    EXPECT_EQ(whole(10, [&](size_t) { return init.read(pieces, number(memory_.bytes()), 10, true); }).result,
+              Result::forbidden);
     return;
   }
   TestChild nobody([this](TestChild::Talk&) {
@@ -210,8 +245,9 @@ std::vector<iovec> remote_pieces_of(bool is_write, uint64_t local, uint64_t remo
     raise(SIGSTOP);
     const iovec pieces[] = {piece(reinterpret_cast<void*>(local), length)};
     const ProcessMemory self(getpid());
+    watch(kCallSequence);
     const auto outcome = is_write ? self.write(pieces, remote, length, ends) : self.read(pieces, remote, length, ends);
-    return outcome.result == Result::done ? 0 : 2;
+    return outcome.result == Result::done && outcome.moved == length ? 0 : 2;
   });
   const uint64_t wanted = is_write ? SYS_process_vm_writev : SYS_process_vm_readv;
   std::vector<iovec> pieces;

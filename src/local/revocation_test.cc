@@ -36,18 +36,18 @@ struct RevocationTest : testing::Test {
   uint32_t entry() const { return const_cast<LocalProcess&>(owner).adapter().view().entry_index(key); }
   void begin(LocalProcess& by, TouchTarget what) { touch.emplace(by.adapter().touch_records(), 1, what, false); }
 
-  // How often settle() found that it has to wait, when the touch ends at the third time. One look at the clock is made
-  // for each process, here two.
+  // How often settle() found that it has to wait, when the touch ends at the third time. There is one look at the
+  // clock before all waits, and one each time.
   template <class Settle>
   int waits(Settle&& settle, std::function<void()> at_third = {}) {
     const ScriptedClock clock([&](int look) {
-      if (look == 4) at_third ? at_third() : touch.reset();
+      if (look == 3) at_third ? at_third() : touch.reset();
       // Whoever waits for what he need not would wait for ever.
       if (look > 100) touch.reset();
       return Instant{0};
     });
     settle(clock);
-    return clock.looks() - 2;
+    return clock.looks() - 1;
   }
   int region_waits(std::function<void()> at_third = {}) {
     return waits([&](const Clock& clock) { settle_region(owner.adapter(), owner.peers(), clock, key); }, at_third);
@@ -148,20 +148,122 @@ TEST_F(RevocationTest, SaysOnceWhomItWaitsForAfter100Milliseconds) {
   begin(requester, {target, entry()});
   LogLines lines(LogLevel::warn);
   std::vector<int> lines_at_look;
+  // The wait begins at 0 ms; it is said at 120 ms, after the third look.
   const ScriptedClock clock([&](int look) {
     lines_at_look.push_back(lines.count(std::to_string(getpid())));
+    if (look == 4) touch.reset();
     return Instant{} + Duration::milliseconds(60) * look;
   });
-  // The clock is not looked at any more once the line was said, so the touch ends by hand.
-  std::thread end([&] {
-    while (lines.count("waiting for process") == 0) std::this_thread::yield();
-    touch.reset();
+  settle_region(owner.adapter(), owner.peers(), clock, key);
+  EXPECT_EQ(lines.count("waiting for process " + std::to_string(getpid())), 1);
+  EXPECT_EQ(lines_at_look, (std::vector<int>{0, 0, 0, 1, 1, 1}));
+}
+
+// A peer that is another process, and in the middle of touching the region by one of its threads.
+struct RevocationOfAProcess : RevocationTest {
+  TestChild child;
+  std::shared_ptr<Peer> peer;
+  int64_t over = -1;  // when the wait was, in milliseconds after it began
+
+  explicit RevocationOfAProcess(std::function<int(TestChild::Talk&)> run = sleep) : child(std::move(run)) {
+    peer = std::make_shared<Peer>(SegmentView(testing_support::segment_of(requester.adapter().view())),
+                                  requester.adapter().incarnation(), child.pid(), FileDescriptor(dup(0)));
+    owner.peers().add(peer, requester.adapter().slots());
+    begin(requester, {target, entry()});
+  }
+  ~RevocationOfAProcess() override {
+    owner.peers().remove(requester.adapter().incarnation());
+    kill(child.pid(), SIGKILL);
+  }
+  static int sleep(TestChild::Talk& talk) { return static_cast<int>(talk.hear()); }
+  static int spin(TestChild::Talk&) {
+    for (volatile bool go_on = true; go_on;) {
+    }
+    return 0;
+  }
+
+  // What the record says of who touches. (The adapter's own side of the mapping can be written.)
+  void act(pid_t thread, bool in_kernel) {
+    for (uint32_t i = 0; i < kTouchRecords; ++i) {
+      auto& record = const_cast<TouchRecord&>(requester.adapter().view().touch_records()[i]);
+      if (record.word.load() & 1) record.actor.store(uint64_t{in_kernel} << 32 | static_cast<uint32_t>(thread));
+    }
+  }
+  // Each look at the clock is a millisecond later, and takes some time too. Something happens after half a second, and
+  // after a second the touch ends.
+  bool ends_by_itself(const std::function<void()>& halfway = [] {}) {
+    const ScriptedClock clock([&](int look) {
+      if (look == 500) halfway();
+      if (look == 1000) touch.reset();
+      usleep(50);
+      return Instant{} + Duration::milliseconds(look);
+    });
+    settle_region(owner.adapter(), owner.peers(), clock, key);
+    over = clock.looks();
+    return touch.has_value();
+  }
+  void await_state(char letter) {
+    while (thread_state(child.pid(), child.pid()).letter != letter) std::this_thread::yield();
+  }
+};
+
+TEST_F(RevocationOfAProcess, OneThatIsStoppedIsWaitedForATenthOfASecond) {
+  kill(child.pid(), SIGSTOP);
+  await_state('T');
+  for (const bool in_kernel : {false, true}) {
+    act(child.pid(), in_kernel);
+    EXPECT_TRUE(ends_by_itself()) << in_kernel;
+    EXPECT_GT(over, 100);
+    EXPECT_LT(over, 110);
+  }
+}
+
+TEST_F(RevocationOfAProcess, OneThatCannotBeToldOfInterruptionsIsWaitedForToItsEnd) {
+  kill(child.pid(), SIGSTOP);
+  await_state('T');
+  act(0, false);
+  EXPECT_FALSE(ends_by_itself());
+}
+
+TEST_F(RevocationOfAProcess, OneThatSleepsElsewhereWillTurnBackToo) {
+  await_state('S');
+  act(child.pid(), false);
+  EXPECT_TRUE(ends_by_itself());
+  if (!system_call_of(child.pid(), child.pid())) GTEST_SKIP() << "other processes' system calls cannot be seen here";
+  act(child.pid(), true);
+  EXPECT_TRUE(ends_by_itself()) << "it says that it is in a call, and sleeps in another";
+}
+
+TEST_F(RevocationOfAProcess, AThreadThatIsNotThereTouchesNothing) {
+  act(gettid(), true);
+  EXPECT_TRUE(ends_by_itself());
+  EXPECT_GT(over, 100);
+}
+
+struct RevocationOfABusyProcess : RevocationOfAProcess {
+  RevocationOfABusyProcess() : RevocationOfAProcess(spin) {}
+};
+
+TEST_F(RevocationOfABusyProcess, OneThatRunsIsWaitedForUntilItWasInterruptedAndInACallToItsEnd) {
+  act(child.pid(), true);
+  EXPECT_FALSE(ends_by_itself());
+  begin(requester, {target, entry()});
+  act(child.pid(), false);
+  EXPECT_TRUE(ends_by_itself([&] {
+    kill(child.pid(), SIGSTOP);
+    await_state('T');
+    kill(child.pid(), SIGCONT);
+  }));
+}
+
+TEST_F(RevocationTest, OurOwnThreadsAreWaitedForToTheEnd) {
+  touch.emplace(owner.adapter().touch_records(), 1, TouchTarget{target, entry()}, false, Interrupted::turns_back);
+  const ScriptedClock clock([&](int look) {
+    if (look == 300) touch.reset();
+    return Instant{} + Duration::milliseconds(look);
   });
   settle_region(owner.adapter(), owner.peers(), clock, key);
-  end.join();
-  EXPECT_EQ(lines.count("waiting for process " + std::to_string(getpid())), 1);
-  // Looks: one for us, one to start with the peer, then 60 and 120 ms after it.
-  EXPECT_EQ(lines_at_look, (std::vector<int>{0, 0, 0, 0}));
+  EXPECT_GT(clock.looks(), 300);
 }
 
 // The contract of deregistration, with requesters that are other adapters over the same mapping.

@@ -92,6 +92,7 @@ struct alignas(64) ReceiveCount {
 struct alignas(64) TouchRecord {
   std::atomic<uint64_t> word;    // sequence << 1 | active
   std::atomic<uint64_t> target;  // target QPN << 32 | region entry
+  std::atomic<uint64_t> actor;   // in a system call << 32 | the thread that turns back when interrupted, or 0
 };
 
 // "I, the requester, refused an operation of mine because of your tables": what a NIC's responder would have noticed

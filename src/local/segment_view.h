@@ -41,6 +41,11 @@ class SegmentView {
   // The same, without a copy of what has not changed since it was last read into `known`.
   bool refresh(Qpn qpn, KnownQueuePair& known) const;
   bool refresh(MemoryKey key, KnownRegion& known) const;
+  // Whether the entry has not changed since it was read into `known`. A load.
+  bool is_still(const KnownQueuePair& known) const {
+    return segment_->queue_pairs[known.entry].is_still(known.sequence);
+  }
+  bool is_still(const KnownRegion& known) const { return segment_->regions[known.entry].is_still(known.sequence); }
   uint32_t entry_index(MemoryKey key) const { return region_entry_index(key, entry_mask_); }
 
   bool revokes_by_membarrier() const { return revokes_by_membarrier_; }

@@ -1,14 +1,22 @@
 #include "local/touch_record.h"
 
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <optional>
 
+#include "base/interruption.h"
+
 namespace verbatim::local {
 namespace {
+
+constexpr uint64_t kInKernel = uint64_t{1} << 32;
+
+uint64_t draw_id() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 uint64_t pack(TouchTarget target) { return uint64_t{target.qpn.value} << 32 | target.region_entry; }
 
@@ -29,14 +37,31 @@ std::optional<OngoingTouch> ongoing_touch(const TouchRecord& record, const std::
 
 }  // namespace
 
-TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget target, bool light) : records_(records) {
+TouchRecords::TouchRecords(TouchRecord* records) : records_(records), id_(draw_id()) {}
+
+uint32_t TouchRecords::this_thread() const {
+  struct Known {
+    uint64_t of;
+    uint32_t thread;
+  };
+  // A forked child begins with its parent's, but not with its records.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local Known known{0, 0};
+  if (known.of != id_) [[unlikely]]
+    known = {id_, notices_interruption() ? static_cast<uint32_t>(gettid()) : 0};
+  return known.thread;
+}
+
+TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget target, bool light,
+                           Interrupted interrupted)
+    : records_(records) {
   index_ = hint % kTouchRecords;
   // pairs with the release in ~Guard
   while (records_.claimed_[index_].exchange(true, std::memory_order_acquire)) index_ = (index_ + 1) % kTouchRecords;
   TouchRecord& record = records_.records_[index_];
   word_ = record.word.load(std::memory_order_relaxed) + 1;
   record.target.store(pack(target), std::memory_order_release);  // pairs with ongoing_touch
-  record.word.store(word_, std::memory_order_release);           // pairs with ongoing_touch
+  record.actor.store(interrupted == Interrupted::turns_back ? records_.this_thread() : 0, std::memory_order_relaxed);
+  record.word.store(word_, std::memory_order_release);  // pairs with ongoing_touch
   if (light)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
@@ -48,22 +73,20 @@ TouchRecords::Guard::~Guard() {
   records_.claimed_[index_].store(false, std::memory_order_release);           // pairs with the exchange in Guard
 }
 
-std::vector<OngoingTouch> ongoing_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches) {
-  std::vector<OngoingTouch> ongoing;
-  for (uint32_t i = 0; i < kTouchRecords; ++i)
-    if (const auto touch = ongoing_touch(records[i], matches)) ongoing.push_back(*touch);
-  return ongoing;
+void TouchRecords::Guard::enter_kernel() {
+  std::atomic<uint64_t>& actor = records_.records_[index_].actor;
+  actor.store(actor.load(std::memory_order_relaxed) | kInKernel, std::memory_order_release);  // pairs with actor()
 }
 
-void wait_for_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches,
-                      const std::function<bool()>& give_up) {
-  for (uint32_t i = 0; i < kTouchRecords; ++i) {
-    const auto touch = ongoing_touch(records[i], matches);
-    while (touch && !touch->has_moved_on()) {
-      if (give_up()) return;
-      sched_yield();
-    }
-  }
+OngoingTouch::Actor OngoingTouch::actor() const {
+  const uint64_t actor = record_->actor.load(std::memory_order_acquire);  // pairs with enter_kernel()
+  return {static_cast<pid_t>(actor & 0xffffffff), (actor & kInKernel) != 0};
+}
+
+void for_each_ongoing_touch(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches,
+                            const std::function<void(const OngoingTouch&)>& visit) {
+  for (uint32_t i = 0; i < kTouchRecords; ++i)
+    if (const auto touch = ongoing_touch(records[i], matches)) visit(*touch);
 }
 
 bool register_membarrier() {

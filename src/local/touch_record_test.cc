@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <linux/membarrier.h>
+#include <unistd.h>
 
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/interruption.h"
 #include "local/test_child.h"
 #include "support/on_processor.h"
 #include "support/pause.h"
@@ -20,6 +22,21 @@ using testing_support::OnProcessor;
 using testing_support::RandomPause;
 
 constexpr TouchTarget kTarget{Qpn{0x123456}, 77};
+
+// Waits as a revoker does; `give_up` is asked between looks and ends the wait for that touch.
+void wait_for_touches(const TouchRecord* records, const std::function<bool(TouchTarget)>& matches,
+                      const std::function<bool()>& give_up) {
+  for_each_ongoing_touch(records, matches, [&](const OngoingTouch& touch) {
+    while (!touch.has_moved_on() && !give_up()) std::this_thread::yield();
+  });
+}
+
+OngoingTouch::Actor only_actor(const TouchRecord* records) {
+  std::vector<OngoingTouch::Actor> actors;
+  for_each_ongoing_touch(
+      records, [](TouchTarget) { return true; }, [&](const OngoingTouch& touch) { actors.push_back(touch.actor()); });
+  return actors.at(0);
+}
 
 struct TouchRecordsTest : testing::Test {
   std::unique_ptr<TouchRecord[]> memory = std::make_unique<TouchRecord[]>(kTouchRecords);
@@ -125,6 +142,36 @@ TEST_F(TouchRecordsTest, WhoGivesUpStopsWaiting) {
   wait_for_touches(
       memory.get(), [](TouchTarget) { return true; }, [&] { return ++looks == 7; });
   EXPECT_EQ(looks, 7);
+}
+
+TEST_F(TouchRecordsTest, ARecordNamesTheThreadThatTurnsBackAndWhetherItIsInASystemCall) {
+  if (!notices_interruption()) GTEST_SKIP() << "no restartable sequences here";
+  const auto actor = [&] { return only_actor(memory.get()); };
+  const auto check = [&] {
+    TouchRecords::Guard guard(records, 5, kTarget, false, Interrupted::turns_back);
+    EXPECT_EQ(actor().thread, gettid());
+    EXPECT_FALSE(actor().in_kernel);
+    guard.enter_kernel();
+    EXPECT_EQ(actor().thread, gettid());
+    EXPECT_TRUE(actor().in_kernel);
+  };
+  check();
+  std::thread(check).join();
+  const TouchRecords::Guard guard(records, 5, kTarget, false);
+  EXPECT_EQ(actor().thread, 0) << "of the same record, by who goes on";
+  EXPECT_FALSE(actor().in_kernel);
+}
+
+TEST_F(TouchRecordsTest, AForkedChildsThreadIsItsOwn) {
+  if (!notices_interruption()) GTEST_SKIP() << "no restartable sequences here";
+  { const TouchRecords::Guard before(records, 5, kTarget, false, Interrupted::turns_back); }
+  TestChild child([](TestChild::Talk&) {
+    const auto own = std::make_unique<TouchRecord[]>(kTouchRecords);
+    TouchRecords own_records(own.get());
+    const TouchRecords::Guard guard(own_records, 5, kTarget, false, Interrupted::turns_back);
+    return only_actor(own.get()).thread == gettid() ? 0 : 1;
+  });
+  EXPECT_EQ(child.join(), 0);
 }
 
 TEST(Membarrier, IsNotReliedOnWhereASandboxRefusesEitherHalf) {

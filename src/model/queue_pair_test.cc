@@ -181,13 +181,15 @@ TEST_F(QueuePairTest, TheEngineFinishesWhatNobodyPolls) {
 
 TEST_F(QueuePairTest, TheEngineLooksAtItsOtherDutiesDuringALongMessage) {
   connect_both();
-  SendWork request = write(1, 1024 * 1024);
-  const std::vector<Sge> twice(2, a.sges[0]);
-  b.memory.resize(2 * 1024 * 1024);
+  constexpr uint32_t kHalf = 16 * kSlice;
+  a.memory.resize(kHalf);
+  a.region = a.side.register_memory(a.memory.data(), a.memory.size(), kEverything);
+  b.memory.resize(2 * kHalf);
   b.region = b.side.register_memory(b.memory.data(), b.memory.size(), kEverything);
-  request = write(1, 1024 * 1024);
+  SendWork request = write(1, kHalf);
+  const std::vector<Sge> twice(2, a.sges[0]);
   request.sges = twice;
-  request.length = 2 * 1024 * 1024;
+  request.length = 2 * kHalf;
   ASSERT_TRUE(a.post(request).ok());
   a.side.clock.advance(Duration::milliseconds(1));
   EXPECT_EQ(a.side.device.carry_on(a.side.clock.now()), Backlog::working);

@@ -426,8 +426,8 @@ TEST_F(RequesterTest, AfterAResetTheReceiversOfTheOtherEndAreCountedAnew) {
 
 TEST_F(RequesterTest, AMessageThatIsFetchedWhenItsSenderIsResetIsNotReceived) {
   bring_both();
-  ASSERT_TRUE(receive(21, 512 * 1024).ok());
-  ASSERT_TRUE(a.post(send(1, 300'000)).ok());
+  ASSERT_TRUE(receive(21, 1'500'000).ok());
+  ASSERT_TRUE(a.post(send(1, 1'200'000)).ok());
   EXPECT_THAT(poll_b(), IsEmpty()) << "the first slice";
   ASSERT_TRUE(modify(*a.qp, QueuePairState::reset).ok());
   settle();

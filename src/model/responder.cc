@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/watched_call.h"
 #include "local/null_memory.h"
 #include "model/completion_queue.h"
 
@@ -143,11 +144,17 @@ bool Responder::is_from_peer(const Request& request) {
   return true;
 }
 
+void Responder::know_sender(const Request& request) {
+  const Incarnation process = request.from().incarnation();
+  if (source_process_ == process) return;
+  source_process_ = process;
+  source_ = {};
+  fetched_region_ = mapped_region_ = {};
+  mapping_.reset();
+}
+
 const local::QueuePairFields* Responder::source_of(const Request& request) {
-  if (const Incarnation process = request.from().incarnation(); source_process_ != process) {
-    source_ = {};
-    source_process_ = process;
-  }
+  know_sender(request);
   return request.from().view().refresh(request.fields().source, source_) ? &source_.fields : nullptr;
 }
 
@@ -441,16 +448,14 @@ Responder::Placing Responder::place_from_sender(const Request& request, Verdict&
     }
     const local::SegmentView& from = request.from().view();
     // Both ends' revocations wait for it: this process's for any operation of its own, the sender's for this region.
-    const local::TouchRecords::Guard touch(adapter.touch_records(), core_.qpn.index(),
-                                           {request.fields().source, from.entry_index(sources[i].lkey)},
-                                           adapter.view().revokes_by_membarrier() && from.revokes_by_membarrier());
+    local::TouchRecords::Guard touch(
+        adapter.touch_records(), core_.qpn.index(), {request.fields().source, from.entry_index(sources[i].lkey)},
+        adapter.view().revokes_by_membarrier() && from.revokes_by_membarrier(), local::Interrupted::turns_back);
     uint64_t length = 0;
     uint8_t* const to = receive_address(inbound_.offset, length, verdict);
     if (!to) return Placing::receive_bad;
     length = std::min({length, sources[i].length - skip, local::kSliceBytes, inbound_.length - inbound_.offset});
-    const Placing fetched = fetch(request, sources[i], skip, to, length, verdict);
-    if (fetched == Placing::done) inbound_.offset += length;
-    return fetched;
+    return fetch(request, sources[i], skip, touch, to, length, verdict);
   }
   local::decide(verdict, CompletionStatus::local_length_error, Reason::message_too_long,
                 "the list of its SGEs is shorter than it says");
@@ -463,40 +468,61 @@ Responder::Placing Responder::receive_gone(const void* address, Verdict& verdict
   return Placing::receive_bad;
 }
 
-Responder::Placing Responder::fetch(const Request& request, const Sge& source, uint64_t skip, uint8_t* to,
-                                    uint64_t length, Verdict& verdict) {
-  constexpr auto kStatus = CompletionStatus::local_protection_error;
-  local::Peer& from = request.from();
-  local::RegionFields region;
-  if (!from.view().read(source.lkey, region) ||
+Responder::Placing Responder::fetch(const Request& request, const Sge& source, uint64_t skip,
+                                    local::TouchRecords::Guard& touch, uint8_t* to, uint64_t length, Verdict& verdict) {
+  know_sender(request);
+  const local::SegmentView& view = request.from().view();
+  const local::RegionFields& region = fetched_region_.fields;
+  if (!view.refresh(source.lkey, fetched_region_) ||
       !local::contains(region.iova, region.length, source.address, source.length)) {
-    local::decide(verdict, kStatus, Reason::local_key_unknown, "lkey {:#x} does not cover its SGE any more",
-                  source.lkey.value);
+    local::decide(verdict, CompletionStatus::local_protection_error, Reason::local_key_unknown,
+                  "lkey {:#x} does not cover its SGE any more", source.lkey.value);
     return Placing::source_bad;
   }
   const uint64_t into_region = source.address - region.iova + skip;
-  const std::shared_ptr<const local::PeerMapping> mapping =
-      from.is_self() || region.kind == local::RegionKind::null ? nullptr : from.mapping(region);
-  const uint8_t* const data = region.kind == local::RegionKind::null ? local::null_source()
-                              : mapping                              ? mapping->data() + into_region
-                              : from.is_self() ? reinterpret_cast<const uint8_t*>(region.address + into_region)
-                                               : nullptr;
-  const auto source_gone = [&] {
-    local::decide(verdict, kStatus, Reason::local_memory_gone, "there is no memory behind lkey {:#x}",
-                  source.lkey.value);
-    return Placing::source_bad;
-  };
-  if (data) {
-    CopyFault fault;
-    if (guarded_copy(to, data, length, &fault)) return Placing::done;
-    const auto* where = static_cast<const uint8_t*>(fault.address);
-    return where >= to && where < to + length ? receive_gone(where, verdict) : source_gone();
+  if (const uint8_t* const data = fetched_data(request, into_region))
+    return fetch_directly(view, source, data, to, length, verdict);
+  return fetch_by_kernel(request, source, region.address + into_region, touch, to, length, verdict);
+}
+
+const uint8_t* Responder::fetched_data(const Request& request, uint64_t into_region) {
+  const local::RegionFields& region = fetched_region_.fields;
+  if (region.kind == local::RegionKind::null) return local::null_source();
+  if (request.from().is_self()) return reinterpret_cast<const uint8_t*>(region.address + into_region);
+  if (!mapped_region_.is_as(fetched_region_)) {
+    mapping_ = request.from().mapping(region);
+    mapped_region_ = fetched_region_;
   }
+  return mapping_ ? mapping_->data() + into_region : nullptr;
+}
+
+Responder::Placing Responder::fetch_directly(const local::SegmentView& view, const Sge& source, const uint8_t* data,
+                                             uint8_t* to, uint64_t length, Verdict& verdict) {
+  watch(kCopySequence);
+  if (!view.is_still(fetched_region_)) return Placing::done;
+  size_t copied = 0;
+  CopyFault fault;
+  if (interruptible_copy(to, data, length, &copied, &fault) != CopyEnd::fault) {
+    inbound_.offset += copied;
+    return Placing::done;
+  }
+  const auto* where = static_cast<const uint8_t*>(fault.address);
+  return where >= to && where < to + length ? receive_gone(where, verdict) : source_gone(source, verdict);
+}
+
+Responder::Placing Responder::fetch_by_kernel(const Request& request, const Sge& source, uint64_t remote,
+                                              local::TouchRecords::Guard& touch, uint8_t* to, uint64_t length,
+                                              Verdict& verdict) {
   const iovec piece{to, length};
   const bool last = inbound_.offset + length == inbound_.length;
-  switch (from.memory().read({&piece, 1}, region.address + into_region, length, last).result) {
+  touch.enter_kernel();
+  watch(kCallSequence);
+  if (!request.from().view().is_still(fetched_region_)) return Placing::done;
+  const auto outcome = request.from().memory().read({&piece, 1}, remote, length, last);
+  switch (outcome.result) {
     case local::ProcessMemory::Result::done:
       inbound_.fetched_by_kernel = true;
+      inbound_.offset += outcome.moved;
       return Placing::done;
     case local::ProcessMemory::Result::local_fault:
       return receive_gone(to, verdict);
@@ -506,7 +532,13 @@ Responder::Placing Responder::fetch(const Request& request, const Sge& source, u
     case local::ProcessMemory::Result::dead:
       break;
   }
-  return source_gone();
+  return source_gone(source, verdict);
+}
+
+Responder::Placing Responder::source_gone(const Sge& source, Verdict& verdict) {
+  local::decide(verdict, CompletionStatus::local_protection_error, Reason::local_memory_gone,
+                "there is no memory behind lkey {:#x}", source.lkey.value);
+  return Placing::source_bad;
 }
 
 // ---- operations on memory that only this process can reach ----

@@ -97,9 +97,11 @@ class Responder {
   Reply go_on(const local::Request& request, Fatality& fatality);
   Reply end(const local::Request& request, Fatality& fatality);
   bool is_from_peer(const local::Request& request);
-  // Whether its sender has been reset since it was posted.
+  // Forgets what was read of another process.
+  void know_sender(const local::Request& request);
   // The entry of the queue pair that sent it; null when it is gone.
   const local::QueuePairFields* source_of(const local::Request& request);
+  // Whether its sender has been reset since it was posted.
   bool is_stale(const local::Request& request);
   // Whether the sender still meant it when its last byte was fetched.
   bool is_still_meant(const local::Request& request);
@@ -112,8 +114,16 @@ class Responder {
   Placing place(const local::Request& request, local::Verdict& verdict);
   Placing place_from_lane(const local::Request& request, local::Verdict& verdict);
   Placing place_from_sender(const local::Request& request, local::Verdict& verdict);
-  Placing fetch(const local::Request& request, const Sge& source, uint64_t skip, uint8_t* to, uint64_t length,
-                local::Verdict& verdict);
+  // The next slice of up to `length` bytes, from byte `skip` of one of the sender's SGEs on.
+  Placing fetch(const local::Request& request, const Sge& source, uint64_t skip, local::TouchRecords::Guard& touch,
+                uint8_t* to, uint64_t length, local::Verdict& verdict);
+  // Where this process sees the sender's memory; null where only the kernel does.
+  const uint8_t* fetched_data(const local::Request& request, uint64_t into_region);
+  Placing fetch_directly(const local::SegmentView& view, const Sge& source, const uint8_t* data, uint8_t* to,
+                         uint64_t length, local::Verdict& verdict);
+  Placing fetch_by_kernel(const local::Request& request, const Sge& source, uint64_t remote,
+                          local::TouchRecords::Guard& touch, uint8_t* to, uint64_t length, local::Verdict& verdict);
+  static Placing source_gone(const Sge& source, local::Verdict& verdict);
   static Placing receive_gone(const void* address, local::Verdict& verdict);
   // Where byte `offset` of the receive is, and how many from there on lie together.
   uint8_t* receive_address(uint64_t offset, uint64_t& length, local::Verdict& verdict);
@@ -149,6 +159,10 @@ class Responder {
   // What was read last: of the sender, of the receives, and of what peers ask for.
   Incarnation source_process_{};
   local::KnownQueuePair source_;
+  local::KnownRegion fetched_region_;
+  // The sender's region whose mapping, if it has one, is at hand.
+  local::KnownRegion mapped_region_;
+  std::shared_ptr<const local::PeerMapping> mapping_;
   local::KnownRegion receive_region_;
   local::KnownRegion asked_region_;
 

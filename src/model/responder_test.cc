@@ -369,8 +369,8 @@ TEST_F(UnreliableResponder, WhatASenderSentBeforeItsEndIsReceived) {
 
 TEST_F(UnreliableResponder, AMessageThatIsFetchedWhenItsReceiverDiesIsLost) {
   bring_both();
-  ASSERT_TRUE(receive(21, 512 * 1024).ok());
-  ASSERT_TRUE(a.post(send(1, 300'000)).ok());
+  ASSERT_TRUE(receive(21, 1'500'000).ok());
+  ASSERT_TRUE(a.post(send(1, 1'200'000)).ok());
   EXPECT_THAT(poll_b(), IsEmpty());
   EXPECT_THAT(poll_a(), IsEmpty());
   a_learns_that_b_died();

@@ -123,8 +123,8 @@ TEST_F(SharedReceives, AQueuePairInErrTakesNoMoreOfThemAndSaysSo) {
 
 TEST_F(SharedReceives, AReceiveThatWasTakenIsFlushedWithItsQueuePair) {
   bring_both();
-  ASSERT_TRUE(receive(21, 512 * 1024).ok());
-  ASSERT_TRUE(a.post(send(1, 300'000)).ok());
+  ASSERT_TRUE(receive(21, 1'500'000).ok());
+  ASSERT_TRUE(a.post(send(1, 1'200'000)).ok());
   EXPECT_THAT(poll_b(), IsEmpty()) << "the first slice";
   ASSERT_TRUE(modify(*b.qp, QueuePairState::err).ok());
   EXPECT_THAT(outcomes(poll_b()), ElementsAre(Outcome{21, flushed}));
@@ -244,8 +244,8 @@ TEST_F(ExtendedReliable, AnInvalidationNamesAWindowOfTheQueuesPd) {
 }
 
 TEST_F(ExtendedReliable, AQueueThatGoesInTheMiddleOfAMessageTakesItsReceiveAlong) {
-  receive_in(*first, 21, 512 * 1024);
-  ASSERT_TRUE(a.post(send_to(*first, 1, 300'000)).ok());
+  receive_in(*first, 21, 1'500'000);
+  ASSERT_TRUE(a.post(send_to(*first, 1, 1'200'000)).ok());
   EXPECT_THAT(poll_shared(), IsEmpty()) << "the first slice";
   first.reset();
   for (int i = 0; i < 10; ++i) EXPECT_THAT(poll_shared(), IsEmpty());

@@ -74,7 +74,7 @@ local::Verdict WindowTable::bind(PdId pd, Qpn qpn, const WindowBind& request, lo
     window->key.value = name_of(window->key) | (request.new_key.value & kTag);
     attach(*window, region, request, qpn);
   }
-  if (was_bound) revocation = local::Revocation::of_window(adapter_, peers_, request.window);
+  if (was_bound) revocation = local::Revocation::of_window(adapter_, peers_, clock_, request.window);
   return verdict;
 }
 
@@ -103,7 +103,7 @@ local::Verdict WindowTable::invalidate(PdId pd, Qpn qpn, MemoryKey key, local::R
     }
     if (verdict.status != CompletionStatus::success) return verdict;
   }
-  revocation = local::Revocation::of_window(adapter_, peers_, key);
+  revocation = local::Revocation::of_window(adapter_, peers_, clock_, key);
   return verdict;
 }
 

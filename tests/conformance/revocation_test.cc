@@ -1,6 +1,10 @@
 // Nothing lands after a call that takes rights away has returned: ibv_dereg_mr, ibv_rereg_mr to other memory, to fewer
 // access flags or to another PD, ibv_destroy_qp, ibv_modify_qp to ERR, to RESET, or to fewer access flags. Many writers
-// are at it all the time, here and in another process.
+// are at it all the time, here and in another process, which may be stopped meanwhile.
+#include <signal.h>
+#include <sys/rseq.h>
+#include <sys/wait.h>
+
 #include <span>
 
 #include "conformance/support/written_memory.h"
@@ -39,7 +43,6 @@ class RevocationTest : public WrittenMemory {
     }
   }
 
- private:
   // Everything is connected, the writers write, and some of it has arrived.
   void begin() {
     region_ = side_->register_memory(*memory_, kAccess);
@@ -86,10 +89,12 @@ class RevocationTest : public WrittenMemory {
     for (const QpHandle& qp : queue_pairs_) EXPECT_EQ(change(qp.get()), 0);
   }
 
+  MrHandle region_;
+
+ private:
   static constexpr int kFewer = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 
   const Memory other_memory_{MemoryKind::anonymous, 4096};
-  MrHandle region_;
 };
 
 using Parameters = std::tuple<Setting, MemoryKind, Taking>;
@@ -158,6 +163,55 @@ TEST_P(RevocationOfOthers, NothingLandsAfterTheCallHasReturned) {
     expect_nothing_lands_after(kTakingsOfMessages, rounds);
   else
     expect_nothing_lands_after(kEveryTaking, rounds);
+}
+
+// Writers that are stopped in the middle of it are waited for a tenth of a second, and turn back when they go on.
+class RevocationOfStopped : public RevocationTest, public testing::WithParamInterface<Way> {
+ protected:
+  void SetUp() override {
+    if (__rseq_size == 0) GTEST_SKIP() << "no restartable sequences here: stopped writers are waited for";
+  }
+
+  void stop_writers() {
+    ASSERT_EQ(kill(writers_->pid(), SIGSTOP), 0);
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(writers_->pid()), &info, WSTOPPED | WNOWAIT), 0);
+  }
+
+  // How long it took to take away what they have, in milliseconds.
+  int64_t take_away_while_they_are_stopped(Taking taking) {
+    const auto start = std::chrono::steady_clock::now();
+    take_away(taking);
+    const auto held = std::chrono::steady_clock::now() - start;
+    expect_untouched([&] { EXPECT_EQ(kill(writers_->pid(), SIGCONT), 0); });
+    return std::chrono::duration_cast<std::chrono::milliseconds>(held).count();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Each, RevocationOfStopped,
+                         testing::Values(Way{{}, Setting::other_process_anonymous, MemoryKind::anonymous},
+                                         Way{{}, Setting::other_process_anonymous, MemoryKind::file},
+                                         Way{kFetchAdd, Setting::other_process_anonymous, MemoryKind::file},
+                                         Way{kUnreliableWrite, Setting::other_process_anonymous, MemoryKind::file}),
+                         way_name);
+
+TEST_P(RevocationOfStopped, WritersAreNotWaitedForAndWriteNothingWhenTheyGoOn) {
+  const auto& [operation, writers, memory] = GetParam();
+  set_up(writers, memory, operation);
+  const int rounds = test_everything() ? 50 : 2;
+  int held = 0;
+  for (int round = 0; round < rounds; ++round) {
+    for (const Taking taking : kEveryTaking) {
+      SCOPED_TRACE(name(taking));
+      begin();
+      ASSERT_NO_FATAL_FAILURE(stop_writers());
+      held += take_away_while_they_are_stopped(taking) >= 100;
+      ASSERT_FALSE(HasFailure());
+      end_writing();
+      region_.reset();
+    }
+  }
+  // An atomic is too short to be stopped in the middle of it often.
+  EXPECT_TRUE(held > 0 || operation.is_atomic()) << "nobody was stopped in the middle of it";
 }
 
 }  // namespace

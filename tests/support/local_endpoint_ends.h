@@ -22,8 +22,8 @@ namespace verbatim::testing_support {
 // The endpoint is named without its layer here.
 using namespace local;
 
-inline constexpr uint64_t kMemory = 1024 * 1024;
-inline constexpr uint64_t kRegion = 512 * 1024;  // what is registered lies in the middle of the memory
+inline constexpr uint64_t kMemory = 4 * 1024 * 1024;
+inline constexpr uint64_t kRegion = 2 * 1024 * 1024;  // what is registered lies in the middle of the memory
 inline constexpr uint64_t kBefore = kMemory / 4;
 inline constexpr uint64_t kIova = 0x7000'0000'0123;
 inline constexpr uint32_t kAllAccess = access::kLocalWrite | access::kRemoteWrite | access::kRemoteRead;

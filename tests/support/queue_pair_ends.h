@@ -14,7 +14,7 @@ struct End {
   explicit End(uint16_t first_slot) : side(first_slot) {}
 
   TestDevice side;
-  std::vector<uint8_t> memory = std::vector<uint8_t>(1024 * 1024);
+  std::vector<uint8_t> memory = std::vector<uint8_t>(4 * 1024 * 1024);
   std::unique_ptr<model::MemoryRegion> region = side.register_memory(memory.data(), memory.size(), kEverything);
   std::unique_ptr<model::CompletionQueue> cq = side.make_cq(64);
   std::unique_ptr<model::QueuePair> qp = make_qp();

@@ -70,8 +70,9 @@ bool WrittenMemory::something_arrives() const {
   return false;
 }
 
-void WrittenMemory::expect_untouched() {
+void WrittenMemory::expect_untouched(const std::function<void()>& meanwhile) {
   fill(memory_->bytes(), kOwners);
+  meanwhile();
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2);
   do ASSERT_EQ(first_difference(memory_->bytes(), kOwners), std::nullopt) << "a peer wrote after its right had gone";
   while (std::chrono::steady_clock::now() < until);

@@ -2,6 +2,7 @@
 // queue pair of its own. The fixture of what happens when their rights are taken away in the middle of it.
 #pragma once
 
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ class WrittenMemory : public testing::Test {
  protected:
   static constexpr uint32_t kWriters = 4;
   // More than one slice, so that a message is cut in the middle too.
-  static constexpr uint32_t kLength = 200'000;
+  static constexpr uint32_t kLength = 600'000;
 
   // `writers`: in this process or in another; the kind that it names is that of their memory. `operation`: what they
   // do.
@@ -29,8 +30,8 @@ class WrittenMemory : public testing::Test {
   void begin_writing(uint32_t index, uint32_t rkey);
   // Returns a random moment after some of it has arrived.
   void let_them_write();
-  // That the memory is the owner's alone: what it writes stays.
-  void expect_untouched();
+  // That the memory is the owner's alone: what it writes stays, whatever happens `meanwhile`.
+  void expect_untouched(const std::function<void()>& meanwhile = [] {});
   // Nobody writes any more, the queue pairs are gone, and nothing is left of them in the CQ and among the events.
   void end_writing();
 
