@@ -11,11 +11,13 @@
 #include <array>
 #include <cassert>
 #include <charconv>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/file_descriptor.h"
+#include "base/log.h"
 #include "base/watched_call.h"
 
 namespace verbatim::local {
@@ -54,6 +56,9 @@ bool readable_there(pid_t thread, uint64_t address) {
   return process_vm_readv(thread, &local, 1, &remote, 1, 0) == 1;
 }
 
+// Lack of memory passes.
+bool lasts(int error) { return error == EPERM || error == ENOSYS; }
+
 }  // namespace
 
 // The local pieces, cut to the length, and the remote range.
@@ -69,6 +74,8 @@ class ProcessMemory::Transfer {
     }
     assert(length == 0);
   }
+
+  const char* name() const { return call_ == SYS_process_vm_writev ? "process_vm_writev" : "process_vm_readv"; }
 
   // The last bytes become a piece of their own: the kernel copies piece after piece.
   void put_last_line_last() { tail_ = std::min<size_t>((destination_end() - 1) % kLine + 1, length_); }
@@ -104,24 +111,24 @@ class ProcessMemory::Transfer {
   size_t tail_ = 0;
 };
 
-Outcome ProcessMemory::run(const Transfer& transfer) const {
+Outcome ProcessMemory::run(const Transfer& transfer, std::atomic<bool>& refused) const {
+  if (refused.load(std::memory_order_relaxed)) return {Result::forbidden};
   const pid_t thread = thread_.load(std::memory_order_relaxed);
   const long answer = transfer.once(thread);
   if (answer == kCallNotMade) return {};
   if (answer > 0) return {Result::done, static_cast<size_t>(answer)};
-  switch (answer) {
-    case 0:
-    case -EFAULT:
-      return {transfer.whose_fault(thread)};
-    case -ESRCH:
-      break;
-    default:
-      return {Result::forbidden};
+  if (answer == 0 || answer == -EFAULT) return {transfer.whose_fault(thread)};
+  if (answer == -ESRCH) {
+    const std::optional<pid_t> other = living_thread(pid_);
+    if (!other) return {Result::dead};
+    thread_.store(*other, std::memory_order_relaxed);
+    return {};
   }
-  const std::optional<pid_t> other = living_thread(pid_);
-  if (!other) return {Result::dead};
-  thread_.store(*other, std::memory_order_relaxed);
-  return {};
+  const int error = static_cast<int>(-answer);
+  if (lasts(error) && !refused.exchange(true, std::memory_order_relaxed))
+    log(LogLevel::info, "process {}: {}: {}; from now on it moves such data itself", pid_, transfer.name(),
+        strerror(error));
+  return {Result::forbidden};
 }
 
 Outcome ProcessMemory::write(std::span<const iovec> local, uint64_t remote_address, size_t length,
@@ -129,7 +136,7 @@ Outcome ProcessMemory::write(std::span<const iovec> local, uint64_t remote_addre
   if (length == 0) return {};
   Transfer transfer(SYS_process_vm_writev, local, remote_address, length);
   if (ends_message) transfer.put_last_line_last();
-  return run(transfer);
+  return run(transfer, write_refused_);
 }
 
 Outcome ProcessMemory::read(std::span<const iovec> local, uint64_t remote_address, size_t length,
@@ -137,7 +144,7 @@ Outcome ProcessMemory::read(std::span<const iovec> local, uint64_t remote_addres
   if (length == 0) return {};
   Transfer transfer(SYS_process_vm_readv, local, remote_address, length);
   if (ends_message) transfer.put_last_line_last();
-  return run(transfer);
+  return run(transfer, read_refused_);
 }
 
 std::vector<pid_t> threads_of(pid_t pid) {

@@ -15,7 +15,8 @@
 namespace verbatim::local {
 
 // Names a process by its pid, and owns nothing: whoever uses it knows from elsewhere (a pidfd) that the pid still means
-// the same process. Any thread.
+// the same process. A way that was refused once stays so: asking again would cost a system call for each slice, and
+// under Yama a line of the kernel's log. Any thread.
 class ProcessMemory {
  public:
   // What one call is asked for at most: twice as much would be no faster, and whoever revokes waits for it.
@@ -51,11 +52,14 @@ class ProcessMemory {
 
  private:
   class Transfer;
-  Outcome run(const Transfer& transfer) const;
+  Outcome run(const Transfer& transfer, std::atomic<bool>& refused) const;
 
   pid_t pid_;
   // By which it is reached: not the first one when that has ended. Any thread of ours may find another.
   mutable std::atomic<pid_t> thread_;
+  // Independent of all other memory.
+  mutable std::atomic<bool> write_refused_{false};
+  mutable std::atomic<bool> read_refused_{false};
 };
 
 // The threads of a process, as /proc shows them to us; empty when it is gone. A process goes on living when its first

@@ -14,6 +14,8 @@
 #include "base/guarded_atomic.h"
 #include "base/watched_call.h"
 #include "local/test_child.h"
+#include "support/log_lines.h"
+#include "support/refused_call.h"
 
 namespace verbatim::local {
 namespace {
@@ -236,6 +238,31 @@ TEST_F(OtherProcess, OfAnotherUserIsForbidden) {
     return forbidden ? 0 : 2;
   });
   EXPECT_EQ(nobody.join(), 0);
+}
+
+// The filter is one thread's alone: who asks again from another thread would be let through.
+TEST(ProcessMemory, AWayThatWasRefusedOnceIsNotTriedAgain) {
+  Memory memory;
+  const ProcessMemory self(getpid());
+  unsigned char byte = 0;
+  const iovec pieces[] = {piece(&byte, 1)};
+  const auto read = [&](const ProcessMemory& reach) {
+    return whole(1, [&](size_t) { return reach.read(pieces, number(memory.bytes()), 1, true); }).result;
+  };
+  const auto write = [&](const ProcessMemory& reach) {
+    return whole(1, [&](size_t) { return reach.write(pieces, number(memory.bytes()), 1, true); }).result;
+  };
+  testing_support::LogLines lines(LogLevel::info);
+  bool refused = false;
+  std::thread([&] {
+    refused = testing_support::refuse_call(SYS_process_vm_readv);
+    if (refused) EXPECT_EQ(read(self), Result::forbidden);
+  }).join();
+  if (!refused) GTEST_SKIP() << "no system call can be refused here";
+  EXPECT_EQ(read(self), Result::forbidden);
+  EXPECT_EQ(lines.count("process_vm_readv: Operation not permitted"), 1);
+  EXPECT_EQ(write(self), Result::done);
+  EXPECT_EQ(read(ProcessMemory(getpid())), Result::done);
 }
 
 // What the kernel is asked for, seen by a tracer: the remote pieces of one transfer.
