@@ -53,6 +53,10 @@ TEST(DoctorLine, NamesWhatIsMissingOnce) {
 
 TEST(DoctorReach, WithoutRulesEverythingIsReached) { EXPECT_EQ(missing_names(judge(Reach{})), Names{}); }
 
+TEST(DoctorReach, AtomicOperationsOnMemoryThatIsNotMappedWaitForItsOwner) {
+  EXPECT_THAT(find(judge(Reach{}), "peer memory").consequence, HasSubstr("atomic operations"));
+}
+
 TEST(DoctorReach, InPtraceScopeOnePeersAreAllowed) {
   const Check check = find(judge(Reach{.ptrace_scope = 1}), "ptrace scope");
   EXPECT_EQ(check.mark, Mark::ok);

@@ -56,8 +56,10 @@ const char* why_not_copied(const Reach& reach) {
 
 Check judge_copying(const Reach& reach) {
   if (reach.copy_error == 0)
-    return {Mark::ok, "peer memory", "one process reads and writes another's (process_vm_readv, process_vm_writev)",
-            "Ordinary memory is reached by a system call for each 64 KiB."};
+    return {
+        Mark::ok, "peer memory", "one process reads and writes another's (process_vm_readv, process_vm_writev)",
+        "Ordinary memory is reached by a system call for each 64 KiB; atomic operations on it are done by the program "
+        "that owns it."};
   const std::string finding =
       fmt::format("process_vm_readv or process_vm_writev: {}", describe_trial(reach.copy_error));
   if (reach.copy_error == kKilled)
