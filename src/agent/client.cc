@@ -29,9 +29,10 @@ constexpr uint64_t kSocketTag = 1;
 std::string sentence_for(int error, const std::string& agent_path) {
   switch (error) {
     case EPERM:
-      return "who listens at the agent's address is not this user's agent in this user and PID namespace";
+      return "who listens at the agent's address is not this user's agent in this user and PID namespace, or has "
+             "capabilities that this process lacks";
     case EACCES:
-      return "the agent refused this process: its user or namespaces are not the agent's";
+      return "the agent refused this process: its user, namespaces or capabilities are not the agent's";
     case ETIMEDOUT:
       return "the agent does not answer (is it stopped?)";
     case EMFILE:

@@ -97,7 +97,7 @@ std::string_view describe(Refusal refusal) {
     case Refusal::other_namespace:
       return "it is in another user or PID namespace than the agent";
     case Refusal::process_unreadable:
-      return "the agent cannot read its /proc entry (is it undumpable?)";
+      return "the agent cannot read its /proc entry (is it undumpable, or has it capabilities that the agent lacks?)";
     case Refusal::other_process:
       return "it is not the process that it says it is";
     case Refusal::slot_taken:

@@ -127,6 +127,7 @@ TEST(DoctorServices, WithoutMembarrierTransfersAreSlower) {
 TEST(DoctorPlace, WhoIsNotOneUserMeetsNobody) {
   Place place{.network_namespace = 1, .user_namespace = 2, .pid_namespace = 3};
   EXPECT_EQ(missing_names(judge(place)), Names{});
+  EXPECT_THAT(find(judge(place), "user").consequence, HasSubstr("same capabilities"));
   place.saved_user = 1;
   EXPECT_EQ(missing_names(judge(place)), Names{"user"});
 }

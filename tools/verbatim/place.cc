@@ -10,7 +10,7 @@ namespace {
 Check judge_user(const Place& place) {
   if (place.real_user == place.effective_user && place.effective_user == place.saved_user)
     return {Mark::ok, "user", fmt::format("the user ID is {}", place.real_user),
-            "Processes of the same user reach each other; other users' do not."};
+            "Processes of the same user with the same capabilities reach each other; other users' do not."};
   return {Mark::missing, "user",
           fmt::format("the real, effective and saved user IDs are {}, {} and {}", place.real_user, place.effective_user,
                       place.saved_user),
