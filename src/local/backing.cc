@@ -151,14 +151,17 @@ Result<FileDescriptor> name_peer_fd(pid_t pid, int fd_in_peer) {
   const std::string file = "/fd/" + std::to_string(fd_in_peer);
   FileDescriptor path(open((process + file).c_str(), O_PATH | O_CLOEXEC));
   if (path.valid()) return path;
-  if (errno != ENOENT) return Status{errno};
-  // The process's first thread may have ended, and shows no files any more; the others do.
+  const int error = errno;
+  // The process's first thread may have ended, and shows no files any more (to an ordinary user not even the folder, as
+  // it is root's then); the others do.
+  if (error != ENOENT && error != EACCES) return Status{error};
   const std::vector<pid_t> threads = threads_of(pid);
   for (const pid_t thread : threads) {
     path = FileDescriptor(open((process + "/task/" + std::to_string(thread) + file).c_str(), O_PATH | O_CLOEXEC));
     if (path.valid()) return path;
   }
-  return Status{threads.empty() ? ESRCH : EBADF};
+  if (threads.empty()) return Status{ESRCH};
+  return Status{error == EACCES ? EACCES : EBADF};
 }
 
 Status check_identity(int fd, dev_t device, ino_t inode) {
