@@ -64,6 +64,13 @@ constexpr ReasonText kTable[] = {
     {Reason::dropped_qkey, "dropped-qkey", "a datagram had another Q_Key than the queue pair"},
     {Reason::dropped_no_peer, "dropped-no-peer", "there is no queue pair that takes an unreliable message"},
     {Reason::dropped_too_long, "dropped-too-long", "an unreliable message is longer than the receive"},
+    {Reason::mad_length, "mad-length", "a management datagram is not 256 bytes long"},
+    {Reason::mad_not_cm, "mad-not-cm",
+     "a management datagram is not of the communication manager's class, version and method"},
+    {Reason::mad_attribute, "mad-attribute", "the communication manager has no message of this attribute ID"},
+    {Reason::mad_field, "mad-field", "a field of a communication manager's message has a value that cannot be"},
+    {Reason::rdma_ip_cm_header, "rdma-ip-cm-header",
+     "a connection request does not begin with the addresses that the RDMA IP CM service puts there"},
 };
 
 }  // namespace

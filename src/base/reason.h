@@ -63,6 +63,12 @@ enum class Reason : uint32_t {
   dropped_qkey = 0x802,
   dropped_no_peer = 0x803,
   dropped_too_long = 0x804,
+  // Messages of the communication manager.
+  mad_length = 0x901,
+  mad_not_cm = 0x902,
+  mad_attribute = 0x903,
+  mad_field = 0x904,
+  rdma_ip_cm_header = 0x905,
 };
 
 struct ReasonText {

@@ -62,6 +62,11 @@ constexpr Given kGiven[] = {
     {0x802, "dropped-qkey"},
     {0x803, "dropped-no-peer"},
     {0x804, "dropped-too-long"},
+    {0x901, "mad-length"},
+    {0x902, "mad-not-cm"},
+    {0x903, "mad-attribute"},
+    {0x904, "mad-field"},
+    {0x905, "rdma-ip-cm-header"},
 };
 
 TEST(Reason, NumbersKeepTheirNames) {

@@ -30,6 +30,12 @@ struct Qpn {
   auto operator<=>(const Qpn&) const = default;
 };
 
+// Packet sequence number, 24 bits.
+struct Psn {
+  uint32_t value = 0;
+  auto operator<=>(const Psn&) const = default;
+};
+
 // A memory key. One region has one key: its lkey and rkey are the same number, as on rdma_rxe.
 struct MemoryKey {
   uint32_t value = 0;
