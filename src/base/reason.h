@@ -69,6 +69,13 @@ enum class Reason : uint32_t {
   mad_attribute = 0x903,
   mad_field = 0x904,
   rdma_ip_cm_header = 0x905,
+  cm_unknown = 0x906,
+  cm_state = 0x907,
+  cm_duplicate = 0x908,
+  cm_address = 0x909,
+  cm_backlog = 0x90a,
+  cm_no_listener = 0x90b,
+  cm_stale = 0x90c,
 };
 
 struct ReasonText {

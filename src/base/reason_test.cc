@@ -67,6 +67,13 @@ constexpr Given kGiven[] = {
     {0x903, "mad-attribute"},
     {0x904, "mad-field"},
     {0x905, "rdma-ip-cm-header"},
+    {0x906, "cm-unknown"},
+    {0x907, "cm-state"},
+    {0x908, "cm-duplicate"},
+    {0x909, "cm-address"},
+    {0x90a, "cm-backlog"},
+    {0x90b, "cm-no-listener"},
+    {0x90c, "cm-stale"},
 };
 
 TEST(Reason, NumbersKeepTheirNames) {

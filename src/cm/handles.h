@@ -1,0 +1,35 @@
+// Names of things that the connection manager and its callers speak about. Plain values.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+namespace verbatim::cm {
+
+// A communication identifier (rdma_cm_id). Never used twice by one manager; 0 is none.
+struct IdHandle {
+  uint64_t value = 0;
+  auto operator<=>(const IdHandle&) const = default;
+  explicit operator bool() const { return value != 0; }
+};
+
+// The process that an identifier belongs to; chosen by the caller.
+struct Owner {
+  uint64_t value = 0;
+  auto operator<=>(const Owner&) const = default;
+};
+
+// An event channel; chosen by the caller.
+struct Channel {
+  uint64_t value = 0;
+  auto operator<=>(const Channel&) const = default;
+};
+
+// A multicast group that an identifier has joined. Never used twice; 0 is none.
+struct MembershipHandle {
+  uint64_t value = 0;
+  auto operator<=>(const MembershipHandle&) const = default;
+  explicit operator bool() const { return value != 0; }
+};
+
+}  // namespace verbatim::cm
