@@ -74,10 +74,14 @@ constexpr ReasonText kTable[] = {
     {Reason::cm_unknown, "cm-unknown", "a communication manager's message names no connection of this host"},
     {Reason::cm_state, "cm-state", "a communication manager's message does not fit the state of its connection"},
     {Reason::cm_duplicate, "cm-duplicate", "a communication manager's message had come before"},
-    {Reason::cm_address, "cm-address", "a communication manager's message comes from another address than its connection's peer"},
-    {Reason::cm_backlog, "cm-backlog", "a connection request came while as many as the listener's backlog had not been taken"},
-    {Reason::cm_no_listener, "cm-no-listener", "a connection request is for an address where nobody listens with such a queue pair"},
-    {Reason::cm_stale, "cm-stale", "a connection request comes from a queue pair that is still connected, as far as is known here"},
+    {Reason::cm_address, "cm-address",
+     "a communication manager's message comes from another address than its connection's peer"},
+    {Reason::cm_backlog, "cm-backlog",
+     "a connection request came while as many as the listener's backlog had not been taken"},
+    {Reason::cm_no_listener, "cm-no-listener",
+     "a connection request is for an address where nobody listens with such a queue pair"},
+    {Reason::cm_stale, "cm-stale",
+     "a connection request comes from a queue pair that is still connected, as far as is known here"},
 };
 
 }  // namespace

@@ -243,6 +243,7 @@ class Manager {
   template <class Message>
   Reason on_unknown(const MadAddress& from, uint64_t transaction_id, const Message& message);
   Reason refuse(const MadAddress& from, const wire::CmMessage& message, wire::RejectReason reason, Reason dropped);
+  ConnectionEntry* find_stale(const MadAddress& from, uint64_t remote_ca_guid, Qpn remote_qpn);
   void end_stale(Instant now, ConnectionEntry& stale);
   std::variant<Request, Reason> read_request(const MadAddress& from, wire::ServiceId service,
                                              std::span<const uint8_t> private_data) const;

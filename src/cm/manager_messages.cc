@@ -20,7 +20,7 @@ Reason Manager::on(Instant now, const MadAddress& from, const wire::CmMessage& m
     if (known->connection.path().destination != from.remote) return Reason::cm_address;
     return take_step(*known, known->connection.on_message(now, message), &message.body);
   }
-  if (ConnectionEntry* const stale = connections_.find_stale(req.local_ca_guid, req.local_qpn)) {
+  if (ConnectionEntry* const stale = find_stale(from, req.local_ca_guid, req.local_qpn)) {
     end_stale(now, *stale);
     return refuse(from, message, RejectReason::stale_connection, Reason::cm_stale);
   }
@@ -162,7 +162,13 @@ Reason Manager::refuse(const MadAddress& from, const wire::CmMessage& message, R
   return dropped;
 }
 
-// The peer has forgotten it (12.9.8.3.1), or lets us believe so.
+// A connection of the peer that it must have forgotten. Who comes from elsewhere cannot speak for it.
+ConnectionEntry* Manager::find_stale(const MadAddress& from, uint64_t remote_ca_guid, Qpn remote_qpn) {
+  ConnectionEntry* const entry = connections_.find_stale(remote_ca_guid, remote_qpn);
+  return entry && entry->connection.path().destination == from.remote ? entry : nullptr;
+}
+
+// 12.9.8.3.1.
 void Manager::end_stale(Instant now, ConnectionEntry& stale) {
   if (stale.connection.state() == ConnectionState::established)
     take_step(stale, stale.connection.disconnect(now), nullptr);
@@ -177,8 +183,7 @@ Reason Manager::on(Instant now, const MadAddress& from, const wire::CmMessage& m
   if (entry->connection.path().destination != from.remote) return Reason::cm_address;
   if constexpr (std::is_same_v<Message, wire::Rep>) {
     const bool is_first = !entry->connection.knows_peer();
-    ConnectionEntry* const stale = is_first ? connections_.find_stale(body.local_ca_guid, body.local_qpn) : nullptr;
-    if (stale) {
+    if (ConnectionEntry* const stale = is_first ? find_stale(from, body.local_ca_guid, body.local_qpn) : nullptr) {
       end_stale(now, *stale);
       return refuse(from, message, RejectReason::stale_connection, Reason::cm_stale);
     }

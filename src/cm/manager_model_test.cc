@@ -138,7 +138,7 @@ class World {
   struct Running {
     size_t host;
     Owner owner;
-    Channel channel;
+    std::array<Channel, 2> channels;
   };
   struct InFlight {
     size_t host;
@@ -155,7 +155,11 @@ class World {
 
   void start_program() {
     ++last_program_;
-    programs_.push_back({last_program_ % 2, {last_program_}, {last_program_}});
+    programs_.push_back(program(last_program_ % 2));
+  }
+
+  Running program(size_t host) const {
+    return {host, {last_program_}, {Channel{2 * last_program_}, Channel{2 * last_program_ + 1}}};
   }
 
   // --- what happens ---
@@ -180,7 +184,7 @@ class World {
     const bool is_datagram = chance(20);
     const Running& running = programs_[program];
     const IdHandle id =
-        hosts_[running.host].create(running.owner, running.channel, is_datagram ? PortSpace::udp : PortSpace::tcp,
+        hosts_[running.host].create(running.owner, running.channels[0], is_datagram ? PortSpace::udp : PortSpace::tcp,
                                     is_datagram ? QpType::ud : QpType::rc, 0);
     ids_.push_back({.program = program, .id = id, .is_datagram = is_datagram});
     // Some listen from the start, so that there is somebody.
@@ -195,7 +199,7 @@ class World {
   }
   uint16_t some_port() { return static_cast<uint16_t>(7000 + below(2)); }
 
-  enum class Act { resolve, route, connect, accept, establish, reject, disconnect, notify, listen, destroy };
+  enum class Act { resolve, route, connect, accept, establish, reject, disconnect, notify, listen, migrate, destroy };
 
   // What a program in its right mind would do next.
   Act sensible(const Known& known) {
@@ -256,6 +260,9 @@ class World {
       case Act::listen:
         listen(known);
         break;
+      case Act::migrate:
+        static_cast<void>(manager.migrate(owner, id, programs_[known.program].channels[below(2)]));
+        break;
       case Act::destroy:
         forget(programs_[known.program].host, id);
         EXPECT_TRUE(manager.destroy(now_, owner, id).ok());
@@ -272,9 +279,9 @@ class World {
     note("death");
     hosts_[dead.host].on_owner_death(now_, dead.owner);
     std::erase_if(ids_, [&](const Known& known) { return known.program == program; });
-    EXPECT_FALSE(hosts_[dead.host].has_event(dead.channel));
+    for (Channel channel : dead.channels) EXPECT_FALSE(hosts_[dead.host].has_event(channel));
     ++last_program_;
-    programs_[program] = {dead.host, {last_program_}, {last_program_}};
+    programs_[program] = this->program(dead.host);
   }
 
   // --- events ---
@@ -287,7 +294,9 @@ class World {
 
   bool take_event(size_t program) {
     const Running& running = programs_[program];
-    const std::optional<Event> event = hosts_[running.host].take_event(running.channel);
+    Manager& host = hosts_[running.host];
+    const Channel channel = running.channels[host.has_event(running.channels[0]) ? 0 : 1];
+    const std::optional<Event> event = host.take_event(channel);
     if (!event) return false;
     note(fmt::format("{} {} {}", running.owner.value, event->id.value, name(*event)));
     const bool is_request = event->type == EventType::connect_request;

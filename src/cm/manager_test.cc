@@ -611,6 +611,23 @@ TEST_F(FromTheNetwork, OnlyThePeerSpeaksForAConnection) {
   EXPECT_EQ(take(me_), Names{"CONNECT_RESPONSE"});
 }
 
+TEST_F(FromTheNetwork, NobodyElseEndsAConnectionByTheNumberOfItsQueuePair) {
+  listening(me_, ipv4("192.0.2.1", kPort));
+  wire::Req req{
+      .local_communication_id = kTheirs, .service_id = {0x1060000 + kPort}, .local_ca_guid = 7, .local_qpn = Qpn{5}};
+  const auto ask = [&](const char* who, uint32_t communication) {
+    const Gid from = ipv4(who).ip;
+    req.local_communication_id = {communication};
+    wire::emit_rdma_ip_cm_header({4, 5, from, ipv4("192.0.2.1").ip},
+                                 std::span(req.private_data).first<wire::kRdmaIpCmHeaderSize>());
+    return one_.on_mad(now_, {ipv4("192.0.2.1").ip, from}, wire::emit_cm({1, req}));
+  };
+  EXPECT_EQ(ask("192.0.2.2", 1), Reason::none);
+  EXPECT_EQ(ask("192.0.2.3", 2), Reason::none);
+  EXPECT_EQ(ask("192.0.2.3", 3), Reason::cm_stale);
+  EXPECT_EQ(take(me_).size(), 2u);
+}
+
 TEST_F(FromTheNetwork, AnAlternatePathIsRefused) {
   listening(far_, ipv4("192.0.2.2", kPort));
   const IdHandle id = resolved(me_, ipv4("192.0.2.2", kPort));
