@@ -4,6 +4,15 @@
 #include <cerrno>
 
 namespace verbatim::cm {
+namespace {
+
+// Each number has the room that a REQ gives it (IBTA 12.6.5).
+bool fits_into_request(const Path& path) {
+  return path.flow_label < 1u << 20 && path.mtu < 1u << 4 && path.rate < 1u << 6 && path.service_level < 1u << 4 &&
+         path.packet_lifetime < 1u << 5;
+}
+
+}  // namespace
 
 Manager::Manager(const Configuration& configuration)
     : configuration_(configuration), random_(configuration.seed), ports_(configuration.ports) {
@@ -147,6 +156,7 @@ Status Manager::set_family_only(Owner owner, IdHandle id, bool only) {
 Status Manager::set_path(Owner owner, IdHandle handle, const Path& path) {
   const Result<Identifier*> found = find_for(Command::set_path, owner, handle);
   if (!found.ok()) return found.status();
+  if (!fits_into_request(path)) return {EINVAL};
   Identifier& id = *found.value();
   id.path = path;
   // Between which addresses it leads is not the program's to say.

@@ -145,7 +145,8 @@ class Manager {
   Status set_ack_timeout(Owner owner, IdHandle id, uint8_t ack_timeout);  // EINVAL for datagrams, and beyond 31
   Status set_reuse_address(Owner owner, IdHandle id, bool reuse);
   Status set_family_only(Owner owner, IdHandle id, bool only);
-  Status set_path(Owner owner, IdHandle id, const Path& path);  // then route_resolved
+  // Then route_resolved. EINVAL: a number that is larger than it can be.
+  Status set_path(Owner owner, IdHandle id, const Path& path);
 
   // --- Commands: addresses ---
   // `privileged`: may bind ports below PortRules::first_unprivileged. EAFNOSUPPORT, EINVAL (a link-local address
@@ -156,7 +157,8 @@ class Manager {
   Status resolve_route(Owner owner, IdHandle id);  // then route_resolved
 
   // --- Commands: connections ---
-  // Of private data more than the message has room for: EINVAL.
+  // Of private data more than the message has room for: EINVAL. Numbers are cut to the bits that messages have for
+  // them.
   Status listen(Owner owner, IdHandle id, int backlog);
   Status connect(Instant now, Owner owner, IdHandle id, const Offer& offer);
   Status accept(Instant now, Owner owner, IdHandle id, const Offer& offer);
@@ -168,6 +170,7 @@ class Manager {
   Status notify_established(Instant now, Owner owner, IdHandle id);
 
   // --- Commands: multicast ---
+  // Then multicast_join. EINVAL: no identifier for datagrams, not bound to an address, or no group.
   Result<MembershipHandle> join(Owner owner, IdHandle id, const Address& group, uint64_t context);
   Result<uint32_t> leave(Owner owner, MembershipHandle membership);  // how many of its events had been taken
 

@@ -29,11 +29,14 @@ void put_request_private_data(const Identifier& id, const PrivateData& data, std
   std::ranges::copy(data.bytes(), to.subspan(wire::kRdmaIpCmHeaderSize).begin());
 }
 
-// As far as three bits go.
-ConnectParameters bounded(ConnectParameters parameters) {
+// What messages have bits for.
+Offer bounded(Offer offer) {
+  ConnectParameters& parameters = offer.parameters;
   parameters.retry_count = std::min(parameters.retry_count, kMostRetries);
   parameters.rnr_retry_count = std::min(parameters.rnr_retry_count, kMostRetries);
-  return parameters;
+  parameters.qpn.value &= 0xffffff;
+  offer.ece.vendor_id &= 0xffffff;
+  return offer;
 }
 
 bool is_request(QpType qp_type) {
@@ -71,7 +74,8 @@ Status Manager::listen(Owner owner, IdHandle handle, int backlog) {
   return Status::success();
 }
 
-Status Manager::connect(Instant now, Owner owner, IdHandle handle, const Offer& offer) {
+Status Manager::connect(Instant now, Owner owner, IdHandle handle, const Offer& wanted) {
+  const Offer offer = bounded(wanted);
   const Result<Identifier*> found = find_for(Command::connect, owner, handle);
   if (!found.ok()) return found.status();
   Identifier& id = *found.value();
@@ -87,7 +91,7 @@ Status Manager::connect(Instant now, Owner owner, IdHandle handle, const Offer& 
 }
 
 wire::Req Manager::request_of(const Identifier& id, const Offer& offer) const {
-  const ConnectParameters parameters = bounded(offer.parameters);
+  const ConnectParameters& parameters = offer.parameters;
   const Path& path = *id.path;
   wire::Req req{.local_communication_id = id.communication,
                 .ece = offer.ece,
@@ -143,7 +147,8 @@ Status Manager::connect_datagram(Instant now, Identifier& id, const Offer& offer
   return Status::success();
 }
 
-Status Manager::accept(Instant now, Owner owner, IdHandle handle, const Offer& offer) {
+Status Manager::accept(Instant now, Owner owner, IdHandle handle, const Offer& wanted) {
+  const Offer offer = bounded(wanted);
   const Result<Identifier*> found = find_for(Command::accept, owner, handle);
   if (!found.ok()) return found.status();
   Identifier& id = *found.value();
@@ -159,7 +164,7 @@ Status Manager::accept(Instant now, Owner owner, IdHandle handle, const Offer& o
     ConnectionEntry* const entry = connections_.find(id.communication);
     if (!entry || offer.private_data.size() > kPrivateDataSize<wire::Rep>) return {EINVAL};
     const Result<ConnectionStep> step =
-        entry->connection.accept(now, {bounded(offer.parameters), id.starting_psn, offer.ece, offer.private_data});
+        entry->connection.accept(now, {offer.parameters, id.starting_psn, offer.ece, offer.private_data});
     if (!step.ok()) return step.status();
     take_step(*entry, step.value(), nullptr);
   }

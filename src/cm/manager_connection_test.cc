@@ -138,6 +138,23 @@ TEST_F(Connecting, TellsTheClientWhatTheServerOffers) {
   EXPECT_EQ(response.ece, offer.ece);
 }
 
+TEST_F(Connecting, CutsNumbersToWhatMessagesHaveBitsFor) {
+  Offer offer = offered(0xff000111);
+  offer.parameters.retry_count = offer.parameters.rnr_retry_count = 255;
+  offer.ece.vendor_id = 0xff000123;
+  ask(offer);
+  EXPECT_EQ(request_.connection.qpn, Qpn{0x111});
+  EXPECT_EQ(request_.connection.retry_count, 7);
+  EXPECT_EQ(request_.connection.rnr_retry_count, 7);
+  EXPECT_EQ(request_.ece.vendor_id, 0x123u);
+  ASSERT_EQ(accept(server_, passive_, offer).error, 0);
+  EXPECT_EQ(take_one(client_).ece.vendor_id, 0x123u);
+  // The end of the connection names the queue pair by the same number.
+  ASSERT_EQ(establish(client_, active_).error, 0);
+  ASSERT_EQ(disconnect(client_, active_).error, 0);
+  EXPECT_EQ(take(server_), (Names{"ESTABLISHED", "DISCONNECTED"}));
+}
+
 TEST_F(Connecting, SendsTheRequestThatRdmaRxeWouldSend) {
   active_ = create(client_);
   ASSERT_EQ(one_.set_tos(client_.owner, active_, 0x28).error, 0);

@@ -222,6 +222,9 @@ TEST_F(AnIdentifier, TakesAPathOfTheProgram) {
   const IdHandle id = create(me_);
   EXPECT_EQ(one_.set_path(me_.owner, id, {}).error, EINVAL);
   ASSERT_EQ(resolve(me_, id, ipv4("192.0.2.1", kPort)).error, 0);
+  for (const Path& wrong : {Path{.flow_label = 1 << 20}, Path{.mtu = 16}, Path{.rate = 64}, Path{.service_level = 16},
+                            Path{.packet_lifetime = 32}})
+    EXPECT_EQ(one_.set_path(me_.owner, id, wrong).error, EINVAL);
   ASSERT_EQ(one_.set_path(me_.owner, id, {.traffic_class = 3, .mtu = 1, .packet_lifetime = 2}).error, 0);
   EXPECT_EQ(take(me_), (Names{"ADDR_RESOLVED", "ROUTE_RESOLVED"}));
   EXPECT_EQ(view(me_, id).path->mtu, 1);
