@@ -514,7 +514,7 @@ Advance LocalEndpoint::prepare(const SendWork& work, const Envelope& envelope, b
   const QueuePairFields& target = read_target(work);
   if (!target_ready(target, verdict)) return Advance::waiting;
   receiver_timer_ = target.min_rnr_timer;
-  if (path_.reliable && needs_receive && !envelope.receive_taken && !has_receive(target, work, envelope)) {
+  if (path_.reliable && needs_receive && !envelope.receive_known && !has_receive(target, work, envelope)) {
     decide(verdict, CompletionStatus::receiver_not_ready_exceeded, Reason::remote_no_receive,
            "peer QP {:#08x} of process {} has no receive posted", path_.peer.value, peer_->pid());
     return Advance::no_receive;

@@ -49,8 +49,8 @@ struct Envelope {
   bool first = false;
   // How many of the target's receives are used up, by its count (ReceiveCount) and with what is in flight.
   uint32_t receives_used = 0;
-  // The target has taken a receive for this message already, when it was tried before, so that it need have no other.
-  bool receive_taken = false;
+  // The target is known to have a receive for it: from its credits, or since it took one when this was tried before.
+  bool receive_known = false;
 };
 
 // Whether it takes a receive at the target.

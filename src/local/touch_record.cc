@@ -51,17 +51,25 @@ uint32_t TouchRecords::this_thread() const {
   return known.thread;
 }
 
+uint32_t TouchRecords::claim(uint32_t hint) {
+  uint32_t index = hint % kTouchRecords;
+  while (claimed_[index].exchange(true, std::memory_order_acquire))
+    index = (index + 1) % kTouchRecords;  // pairs with ~Guard
+  return index;
+}
+
+TouchRecords::Guard::Guard(TouchRecords& records, uint32_t index)
+    : record_(records.records_[index]),
+      claimed_(records.claimed_[index]),
+      word_(record_.word.load(std::memory_order_relaxed) + 1) {}
+
 TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget target, bool light,
                            Interrupted interrupted)
-    : records_(records) {
-  index_ = hint % kTouchRecords;
-  // pairs with the release in ~Guard
-  while (records_.claimed_[index_].exchange(true, std::memory_order_acquire)) index_ = (index_ + 1) % kTouchRecords;
-  TouchRecord& record = records_.records_[index_];
-  word_ = record.word.load(std::memory_order_relaxed) + 1;
-  record.target.store(pack(target), std::memory_order_release);  // pairs with ongoing_touch
-  record.actor.store(interrupted == Interrupted::turns_back ? records_.this_thread() : 0, std::memory_order_relaxed);
-  record.word.store(word_, std::memory_order_release);  // pairs with ongoing_touch
+    : Guard(records, records.claim(hint)) {
+  const uint32_t actor = interrupted == Interrupted::turns_back ? records.this_thread() : 0;
+  record_.target.store(pack(target), std::memory_order_release);  // pairs with ongoing_touch
+  record_.actor.store(actor, std::memory_order_relaxed);
+  record_.word.store(word_, std::memory_order_release);  // pairs with ongoing_touch
   if (light)
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
@@ -69,13 +77,13 @@ TouchRecords::Guard::Guard(TouchRecords& records, uint32_t hint, TouchTarget tar
 }
 
 TouchRecords::Guard::~Guard() {
-  records_.records_[index_].word.store(word_ + 1, std::memory_order_release);  // pairs with has_moved_on
-  records_.claimed_[index_].store(false, std::memory_order_release);           // pairs with the exchange in Guard
+  record_.word.store(word_ + 1, std::memory_order_release);  // pairs with has_moved_on
+  claimed_.store(false, std::memory_order_release);          // pairs with claim()
 }
 
 void TouchRecords::Guard::enter_kernel() {
-  std::atomic<uint64_t>& actor = records_.records_[index_].actor;
-  actor.store(actor.load(std::memory_order_relaxed) | kInKernel, std::memory_order_release);  // pairs with actor()
+  const uint64_t actor = record_.actor.load(std::memory_order_relaxed);
+  record_.actor.store(actor | kInKernel, std::memory_order_release);  // pairs with OngoingTouch::actor()
 }
 
 OngoingTouch::Actor OngoingTouch::actor() const {

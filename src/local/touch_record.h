@@ -53,12 +53,16 @@ class TouchRecords {
     void enter_kernel();
 
    private:
-    TouchRecords& records_;
-    uint32_t index_;
-    uint64_t word_;
+    TouchRecord& record_;
+    std::atomic<bool>& claimed_;
+    const uint64_t word_;
+
+    Guard(TouchRecords& records, uint32_t index);
   };
 
  private:
+  // The index of a record that is now this thread's.
+  uint32_t claim(uint32_t hint);
   // This thread's number, or 0 if nobody tells it of interruptions.
   uint32_t this_thread() const;
 

@@ -253,7 +253,7 @@ Requester::Step Requester::post_message(const SendWork& work) {
                                  .stream = stream_,
                                  .first = starts_count_ && sends_.in_flight() == 0,
                                  .receives_used = receives_used_,
-                                 .receive_taken = credits_ != 0};
+                                 .receive_known = credits_ != 0};
   Verdict verdict;
   return on_outcome(work, endpoint_.post(work, envelope, verdict), verdict);
 }
@@ -266,7 +266,7 @@ Requester::Step Requester::post_parts(const SendWork& work) {
                                    .stream = stream_,
                                    .first = counted && starts_count_ && head_offset_ == 0,
                                    .receives_used = receives_used_,
-                                   .receive_taken = receive_taken_};
+                                   .receive_known = receive_taken_};
     Verdict verdict;
     const Advance outcome = endpoint_.post_part(work, envelope, head_offset_, verdict);
     // Those before it are answered first.
