@@ -48,6 +48,12 @@ class Request {
   uint64_t position() const { return position_; }
   // The payload, or the list of Sge; a span of shared memory that a lying peer may change while it is read.
   std::span<const uint8_t> payload() const;
+  // Begins to bring the next request here, while this one keeps us busy for longer than that takes.
+  void expect_next() const {
+    const LaneRequest& next = lane_.requests[(position_ + 1) % kLaneRequests];
+    __builtin_prefetch(&next);
+    __builtin_prefetch(next.data + sizeof next.data - 1);
+  }
   // Shows the answer now, not when serving is over: once the program sees a completion it may end at any moment, and
   // the peer is to know by then. The payload is the peer's again. What serve() returns says the same.
   void answer(const ReplyFields& reply) const;

@@ -440,6 +440,7 @@ Responder::Placing Responder::place_from_sender(const Request& request, Verdict&
   std::array<Sge, local::kMaxSges> sources;
   const std::span<const uint8_t> list = request.payload();
   std::memcpy(sources.data(), list.data(), list.size());
+  request.expect_next();
   uint64_t skip = inbound_.offset;
   for (uint32_t i = 0; i < request.fields().pieces; ++i) {
     if (skip >= sources[i].length) {
