@@ -73,8 +73,8 @@ struct alignas(64) RegionEntry : Published<RegionFields> {};
 struct alignas(64) QueuePairEntry : Published<QueuePairFields> {};
 
 // How many receives were ever posted to a queue (high 32 bits) and taken from it (low), both modulo 2^32; a reset takes
-// what is left. First those of the queue pairs, by entry, then those of the shared receive queues, by number. Those taken
-// from a queue pair's own are not counted here: its only sender knows, and has not to fetch what says so.
+// what is left. First those of the queue pairs, by entry, then those of the shared receive queues, by number. Those
+// taken from a queue pair's own are not counted here: its only sender knows, and has not to fetch what says so.
 struct alignas(64) ReceiveCount {
   std::atomic<uint64_t> word;
   std::atomic<uint32_t> pd;  // a shared receive queue's PdId; 0: there is none

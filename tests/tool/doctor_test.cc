@@ -122,6 +122,8 @@ TEST(DoctorServices, WithoutRobustFutexesDeathsAreKnownLater) {
 TEST(DoctorServices, WithoutMembarrierTransfersAreSlower) {
   EXPECT_EQ(mark_of(judge(Services{}), "membarrier"), Mark::ok);
   EXPECT_EQ(mark_of(judge(Services{.membarrier_error = EPERM}), "membarrier"), Mark::slower);
+  EXPECT_EQ(mark_of(judge(Services{}), "restartable sequences"), Mark::ok);
+  EXPECT_EQ(mark_of(judge(Services{.restartable_sequence_error = ENOSYS}), "restartable sequences"), Mark::note);
 }
 
 TEST(DoctorPlace, WhoIsNotOneUserMeetsNobody) {

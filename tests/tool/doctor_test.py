@@ -12,7 +12,8 @@ from tool import BUILD, NOBODY, run
 
 LINE = re.compile(r"^(ok|note|slower|missing) +([A-Za-z ]+): (\S.*)\. ([A-Z'].*\.)$")
 CHECKS = ["ptrace scope", "seccomp", "peer memory", "shared files", "shared tables", "seals", "doorbells", "deaths",
-          "abstract sockets", "descriptor passing", "robust futexes", "membarrier", "user", "namespaces",
+          "abstract sockets", "descriptor passing", "robust futexes", "membarrier", "restartable sequences", "user",
+          "namespaces",
           "user namespaces", "descriptors", "locked memory", "address space", "file size", "memory", "processors",
           "environment", "library", "agent", "other libraries", "RDMA devices"]
 
@@ -104,6 +105,10 @@ class Doctor(unittest.TestCase):
         for call, name, mark in (("membarrier", "membarrier", "slower"), ("set_robust_list", "robust futexes", "note")):
             marks, status = self.doctor(preexec_fn=forbid(call, RETURN_ERRNO | errno.ENOSYS))
             self.assertEqual((marks[name], status), (mark, 0))
+
+    def test_programs_run_without_restartable_sequences(self):
+        marks, status = self.doctor(env={**os.environ, "GLIBC_TUNABLES": "glibc.pthread.rseq=0"})
+        self.assertEqual((marks["restartable sequences"], status), ("note", 0))
 
     def test_an_installation_that_is_not_whole_is_missing_something(self):
         os.chmod(f"{self.folder}/verbatim-agent", 0o644)

@@ -56,6 +56,17 @@ Check judge_membarrier(const Services& services) {
           "Transfers need no memory fence of their own."};
 }
 
+Check judge_restartable_sequences(const Services& services) {
+  if (services.restartable_sequence_error == 0)
+    return {
+        Mark::ok, "restartable sequences", "the C library has registered them (rseq)",
+        "A peer that is stopped in the middle of a transfer holds up ibv_dereg_mr for a tenth of a second at most."};
+  return {Mark::note, "restartable sequences",
+          fmt::format("rseq: {}", describe_trial(services.restartable_sequence_error)),
+          "A peer that is stopped in the middle of a transfer holds up ibv_dereg_mr until it goes on or ends. Programs "
+          "need glibc 2.35 or later for this, without GLIBC_TUNABLES=glibc.pthread.rseq=0."};
+}
+
 }  // namespace
 
 std::vector<Check> judge(const Services& services) {
@@ -63,6 +74,7 @@ std::vector<Check> judge(const Services& services) {
   for (const Need& need : kNeeds) checks.push_back(judge_need(need, services));
   checks.push_back(judge_robust_futex(services));
   checks.push_back(judge_membarrier(services));
+  checks.push_back(judge_restartable_sequences(services));
   return checks;
 }
 

@@ -16,7 +16,8 @@ struct Services {
   int abstract_socket_error = 0;
   int descriptor_passing_error = 0;
   int robust_futex_error = 0;
-  int membarrier_error = 0;  // of registering, or of the call
+  int membarrier_error = 0;            // of registering, or of the call
+  int restartable_sequence_error = 0;  // ENOSYS where neither C library nor kernel offers them
 };
 
 // By trying each, in a child.

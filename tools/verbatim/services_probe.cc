@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
+#include "base/interruption.h"
 #include "services.h"
 #include "trial.h"
 
@@ -128,6 +129,7 @@ Services probe_services() {
       .descriptor_passing_error = try_in_child(try_descriptor_passing),
       .robust_futex_error = try_in_child(try_robust_futex),
       .membarrier_error = try_in_child(try_membarrier),
+      .restartable_sequence_error = notices_interruption() ? 0 : ENOSYS,
   };
 }
 
