@@ -15,7 +15,7 @@ class WrittenMemory : public testing::Test {
  protected:
   static constexpr uint32_t kWriters = 4;
   // More than one slice, so that a message is cut in the middle too.
-  static constexpr uint32_t kLength = 600'000;
+  static constexpr uint32_t kLength = 300'000;
 
   // `writers`: in this process or in another; the kind that it names is that of their memory. `operation`: what they
   // do.
