@@ -53,8 +53,8 @@ uint32_t TouchRecords::this_thread() const {
 
 uint32_t TouchRecords::claim(uint32_t hint) {
   uint32_t index = hint % kTouchRecords;
-  while (claimed_[index].exchange(true, std::memory_order_acquire))
-    index = (index + 1) % kTouchRecords;  // pairs with ~Guard
+  // pairs with ~Guard
+  while (claimed_[index].exchange(true, std::memory_order_acquire)) index = (index + 1) % kTouchRecords;
   return index;
 }
 
