@@ -266,7 +266,7 @@ TEST_P(Message, IntoAReceiveThatHasRoomForMore) {
 
 TEST_P(Message, GatheredFromPiecesAndScatteredIntoPieces) {
   set_up_for(600'000);
-  for (const uint32_t size : {2u, 50u, kInlineLimit, 1001u, 5001u, 140'001u}) {
+  for (const uint32_t size : {2u, 50u, kInlineLimit, 1001u, 5001u, 300'001u}) {
     if (!possible(size)) continue;
     fill_both();
     ++last_id_;
