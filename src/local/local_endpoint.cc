@@ -159,7 +159,11 @@ Status LocalEndpoint::connect(const Path& path) {
 
 Advance LocalEndpoint::advance(const SendWork& work, uint64_t& offset, Verdict& verdict) {
   if (const Advance found = find_living(verdict); found != Advance::done) return found;
-  const Advance outcome = advance_touching(work, offset, verdict);
+  const uint64_t begun_at = offset;
+  Advance outcome;
+  // Who was interrupted checks everything again and goes on, until the slice is done.
+  do outcome = advance_touching(work, offset, verdict);
+  while (outcome == Advance::more && (offset == begun_at || offset % kSliceBytes != 0));
   // After the touch has ended, so that whoever hears of a refusal has nothing of it to wait for.
   if (const auto notice = std::exchange(owed_notice_, std::nullopt); notice && path_.reliable) {
     adapter_.leave_notice({path_.peer, path_.own, static_cast<uint32_t>(*notice), target_stream_});
@@ -173,7 +177,7 @@ Advance LocalEndpoint::advance_touching(const SendWork& work, uint64_t& offset, 
   const bool has_data = remote_length(work) != 0;
   TouchRecords::Guard touch = touch_peer(has_data ? view.entry_index(work.rkey) : TouchTarget::kNoRegion);
   Slice slice;
-  if (!gather(work, offset, kSliceBytes, slice, verdict)) return Advance::failed;
+  if (!gather(work, offset, kSliceBytes - offset % kSliceBytes, slice, verdict)) return Advance::failed;
   const QueuePairFields& target = read_target(work);
   if (const Advance admitted = admit(target, work, verdict); admitted != Advance::done) return admitted;
   if (has_data) {

@@ -88,7 +88,7 @@ class LocalEndpoint {
   // Learns its peer and asks to be introduced. Fails, and is not connected, when nobody can be introduced.
   Status connect(const Path& path);
 
-  // Executes a slice of `work`, from byte `offset` on, which it moves forward.
+  // Executes `work` from byte `offset` on, which it moves forward, to the next multiple of kSliceBytes at most.
   Advance advance(const SendWork& work, uint64_t& offset, Verdict& verdict);
 
   // Shows the message to the target. Whoever delivers its answers (Lanes::Receiver) finds `envelope.awaiting` there.
@@ -120,7 +120,7 @@ class LocalEndpoint {
     }
   };
 
-  // Under a touch record.
+  // Under a touch record. `more` also when it was interrupted, then with no more than a part of the slice.
   Advance advance_touching(const SendWork& work, uint64_t& offset, Verdict& verdict);
   // The peer's process: done, or why there is none.
   Advance find_living(Verdict& verdict);

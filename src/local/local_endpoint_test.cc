@@ -1,6 +1,8 @@
 #include "local/local_endpoint.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -95,6 +97,21 @@ TEST_P(LocalEndpointTest, ALongMessageIsCutInSlices) {
   }
   EXPECT_EQ(step(request), Advance::done);
   EXPECT_EQ(offset, 3 * kSliceBytes + 5);
+}
+
+// Signals come so fast that hardly a slice is copied without one.
+TEST_P(LocalEndpointTest, ASliceIsDoneInOneStepHoweverOftenItIsInterrupted) {
+  struct sigaction action {
+  }, before;
+  action.sa_handler = [](int) {};
+  sigaction(SIGALRM, &action, &before);
+  const itimerval often{.it_interval = {0, 20}, .it_value = {0, 20}}, never{};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  int undone = 0;
+  for (int i = 0; i < 300; ++i) undone += step(write(kSliceBytes)) != Advance::done;
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  EXPECT_EQ(undone, 0);
 }
 
 TEST_P(LocalEndpointTest, AMessageOfExactlyOneSliceIsDoneInOneStep) {

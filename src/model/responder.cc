@@ -178,6 +178,7 @@ Responder::Reply Responder::serve_message(const Request& request, Fatality& fata
   Verdict verdict;
   switch (inbound_.offset < inbound_.length ? place(request, verdict) : Placing::done) {
     case Placing::done:
+    case Placing::interrupted:
       break;
     case Placing::source_unreachable:
       inbound_.position = Inbound::kNone;
@@ -436,11 +437,19 @@ Responder::Placing Responder::place_from_lane(const Request& request, Verdict& v
 }
 
 Responder::Placing Responder::place_from_sender(const Request& request, Verdict& verdict) {
+  request.expect_next();
+  Placing placing;
+  // Who was interrupted looks at everything again and goes on.
+  do placing = fetch_slice(request, verdict);
+  while (placing == Placing::interrupted);
+  return placing;
+}
+
+Responder::Placing Responder::fetch_slice(const Request& request, Verdict& verdict) {
   local::Adapter& adapter = core_.device.adapter();
   std::array<Sge, local::kMaxSges> sources;
   const std::span<const uint8_t> list = request.payload();
   std::memcpy(sources.data(), list.data(), list.size());
-  request.expect_next();
   uint64_t skip = inbound_.offset;
   for (uint32_t i = 0; i < request.fields().pieces; ++i) {
     if (skip >= sources[i].length) {
@@ -500,12 +509,12 @@ const uint8_t* Responder::fetched_data(const Request& request, uint64_t into_reg
 Responder::Placing Responder::fetch_directly(const local::SegmentView& view, const Sge& source, const uint8_t* data,
                                              uint8_t* to, uint64_t length, Verdict& verdict) {
   watch(kCopySequence);
-  if (!view.is_still(fetched_region_)) return Placing::done;
+  if (!view.is_still(fetched_region_)) return Placing::interrupted;
   size_t copied = 0;
   CopyFault fault;
   if (interruptible_copy(to, data, length, &copied, &fault) != CopyEnd::fault) {
     inbound_.offset += copied;
-    return Placing::done;
+    return copied == length ? Placing::done : Placing::interrupted;
   }
   const auto* where = static_cast<const uint8_t*>(fault.address);
   return where >= to && where < to + length ? receive_gone(where, verdict) : source_gone(source, verdict);
@@ -518,13 +527,13 @@ Responder::Placing Responder::fetch_by_kernel(const Request& request, const Sge&
   const bool last = inbound_.offset + length == inbound_.length;
   touch.enter_kernel();
   watch(kCallSequence);
-  if (!request.from().view().is_still(fetched_region_)) return Placing::done;
+  if (!request.from().view().is_still(fetched_region_)) return Placing::interrupted;
   const auto outcome = request.from().memory().read({&piece, 1}, remote, length, last);
   switch (outcome.result) {
     case local::ProcessMemory::Result::done:
       inbound_.fetched_by_kernel = true;
       inbound_.offset += outcome.moved;
-      return Placing::done;
+      return outcome.moved == length ? Placing::done : Placing::interrupted;
     case local::ProcessMemory::Result::local_fault:
       return receive_gone(to, verdict);
     case local::ProcessMemory::Result::forbidden:

@@ -110,10 +110,11 @@ class Responder {
   SharedReceiveQueue* shared_queue_for(const local::Request& request) const;
   bool take_receive(SharedReceiveQueue* shared);
   // What became of a slice, and whose error it is: the verdict's.
-  enum class Placing { done, receive_bad, source_bad, source_unreachable };
+  enum class Placing { done, interrupted, receive_bad, source_bad, source_unreachable };
   Placing place(const local::Request& request, local::Verdict& verdict);
   Placing place_from_lane(const local::Request& request, local::Verdict& verdict);
   Placing place_from_sender(const local::Request& request, local::Verdict& verdict);
+  Placing fetch_slice(const local::Request& request, local::Verdict& verdict);
   // The next slice of up to `length` bytes, from byte `skip` of one of the sender's SGEs on.
   Placing fetch(const local::Request& request, const Sge& source, uint64_t skip, local::TouchRecords::Guard& touch,
                 uint8_t* to, uint64_t length, local::Verdict& verdict);
