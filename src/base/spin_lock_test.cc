@@ -42,6 +42,7 @@ TEST(SpinLock, WhoWaitsLongSleepsMeanwhile) {
     std::lock_guard guard(lock);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   });
+  // How long it is held is what the waiter's processor time is compared with.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   lock.unlock();
   waiter.join();

@@ -165,7 +165,7 @@ struct RevocationOfAProcess : RevocationTest {
   std::shared_ptr<Peer> peer;
   int64_t over = -1;  // when the wait was, in milliseconds after it began
 
-  explicit RevocationOfAProcess(std::function<int(TestChild::Talk&)> run = sleep) : child(std::move(run)) {
+  explicit RevocationOfAProcess(std::function<int(TestChild::Talk&)> run = listen) : child(std::move(run)) {
     peer = std::make_shared<Peer>(SegmentView(testing_support::segment_of(requester.adapter().view())),
                                   requester.adapter().incarnation(), child.pid(), FileDescriptor(dup(0)));
     owner.peers().add(peer, requester.adapter().slots());
@@ -175,7 +175,7 @@ struct RevocationOfAProcess : RevocationTest {
     owner.peers().remove(requester.adapter().incarnation());
     kill(child.pid(), SIGKILL);
   }
-  static int sleep(TestChild::Talk& talk) { return static_cast<int>(talk.hear()); }
+  static int listen(TestChild::Talk& talk) { return static_cast<int>(talk.hear()); }
   static int spin(TestChild::Talk&) {
     for (volatile bool go_on = true; go_on;) {
     }
@@ -189,13 +189,12 @@ struct RevocationOfAProcess : RevocationTest {
       if (record.word.load() & 1) record.actor.store(uint64_t{in_kernel} << 32 | static_cast<uint32_t>(thread));
     }
   }
-  // Each look at the clock is a millisecond later, and takes some time too. Something happens after half a second, and
-  // after a second the touch ends.
+  // Each look at the clock is a millisecond later. Something happens after half a second, and after a second the touch
+  // ends.
   bool ends_by_itself(const std::function<void()>& halfway = [] {}) {
     const ScriptedClock clock([&](int look) {
       if (look == 500) halfway();
       if (look == 1000) touch.reset();
-      usleep(50);
       return Instant{} + Duration::milliseconds(look);
     });
     settle_region(owner.adapter(), owner.peers(), clock, key);
