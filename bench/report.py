@@ -71,7 +71,7 @@ LATENCY, BANDWIDTH, RATE = "t_typical", "BW average", "MsgRate"
 def latency_rows():
     yield Row("ib_write_lat, 8 B, mapped", ("ib_write_lat", "-s", "8"), LATENCY, PING_PONG, True, at_most_limit_and(60))
     yield Row("ib_send_lat, 8 B, mapped", ("ib_send_lat", "-s", "8"), LATENCY, PING_PONG, True,
-              at_most_twice_the_limit_and(80))
+              at_most_twice_the_limit_and(90))
     yield Row("ib_read_lat, 8 B, mapped", ("ib_read_lat", "-s", "8"), LATENCY, PING_PONG, True, at_most(200))
     for program, call in (("ib_write_lat", "process_vm_writev"), ("ib_read_lat", "process_vm_readv"),
                           ("ib_send_lat", "process_vm_writev")):
@@ -79,28 +79,28 @@ def latency_rows():
     yield Row("ib_send_lat, 8 B, events", ("ib_send_lat", "-s", "8", "-e"), LATENCY, ("eventfd",), False, NONE)
 
 
-# At 64 KiB what a message costs beside its bytes shows; the report says what that is.
-SHARES = {(1 << 20, True): 0.9, (1 << 20, False): 0.9, (65536, True): 0.7, (65536, False): 0.8}
-SHARE_OF_SHORT_SENDS = 0.5
+# Where less than 0.9 is promised, the report says why. By what is run, bytes and whether the memory is mapped.
+SHARES = {("ib_write_bw", 65536, True): 0.65, ("ib_read_bw", 65536, True): 0.65, ("ib_send_bw", 65536, True): 0.5,
+          ("ib_write_bw", 65536, False): 0.85, ("ib_read_bw", 65536, False): 0.85, ("ib_send_bw", 65536, False): 0.8,
+          ("ib_send_bw", 1 << 20, False): 0.85}
+# As many that getting started does not count.
+MESSAGES = {65536: 20000, 1 << 20: 2000}
 
 
 def bandwidth_rows():
-    for size in (65536, 1 << 20):
+    for size, messages in MESSAGES.items():
         for program, call in (("ib_write_bw", "process_vm_writev"), ("ib_read_bw", "process_vm_readv"),
                               ("ib_send_bw", "process_vm_readv")):
             for mapped, limit in ((True, "memcpy"), (False, call)):
                 name = f"{program}, {size >> 10} KiB, {'mapped' if mapped else 'malloc'}"
-                share = SHARES[size, mapped]
-                if program == "ib_send_bw" and size == 65536 and mapped:
-                    share = SHARE_OF_SHORT_SENDS
-                yield Row(name, (program, "-s", str(size)), BANDWIDTH, (limit, str(size)), mapped, at_least(share))
+                yield Row(name, (program, "-s", str(size), "-n", str(messages)), BANDWIDTH, (limit, str(size)), mapped,
+                          at_least(SHARES.get((program, size, mapped), 0.9)))
 
 
 def rate_rows():
     for program in ("ib_write_bw", "ib_send_bw", "ib_read_bw"):
         for mapped in (True, False):
             name = f"{program}, 8 B, {'mapped' if mapped else 'malloc'}"
-            # As many that getting started does not count.
             yield Row(name, (program, "-s", "8", "-n", "100000"), RATE, ("memcpy", "8"), mapped, NONE)
 
 
@@ -254,8 +254,8 @@ is a file in /dev/shm (`--mmap=`), which a peer maps; *malloc* memory is reached
   59 ns for `ibv_post_send`, `ibv_poll_cq` and perftest's own loop, which take some 70 ns when the copy is none
   (`bench/local_endpoint_bench` without them reaches 0.94) and some 125 ns behind it. A SEND's receiver has the lines of a
   message to bring from the other processor and an answer to show besides.
-- **64 KiB, malloc.** The last cache line of a message is a piece of its own, because programs spin on it, and the kernel
-  looks up the page of each piece anew: 0.2 to 0.4 us of 5.
+- **malloc.** To post, poll and answer takes 0.3 to 0.5 us of the 5 that the kernel takes for 64 KiB. Both sides of a SEND
+  run, whereas the other process of the bare call sleeps: that alone is up to 4 % at 1 MiB.
 """)
 
 

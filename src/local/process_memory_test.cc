@@ -265,15 +265,15 @@ TEST(ProcessMemory, AWayThatWasRefusedOnceIsNotTriedAgain) {
   EXPECT_EQ(read(ProcessMemory(getpid())), Result::done);
 }
 
-// What the kernel is asked for, seen by a tracer: the remote pieces of one transfer.
-std::vector<iovec> remote_pieces_of(bool is_write, uint64_t local, uint64_t remote, size_t length, bool ends) {
+// What the kernel is asked for, seen by a tracer: the local pieces of one transfer.
+std::vector<iovec> local_pieces_of(bool is_write, const std::vector<iovec>& given, uint64_t remote, size_t length,
+                                   bool ends) {
   TestChild child([&](TestChild::Talk&) {
     if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 1;
     raise(SIGSTOP);
-    const iovec pieces[] = {piece(reinterpret_cast<void*>(local), length)};
     const ProcessMemory self(getpid());
     watch(kCallSequence);
-    const auto outcome = is_write ? self.write(pieces, remote, length, ends) : self.read(pieces, remote, length, ends);
+    const auto outcome = is_write ? self.write(given, remote, length, ends) : self.read(given, remote, length, ends);
     return outcome.result == Result::done && outcome.moved == length ? 0 : 2;
   });
   const uint64_t wanted = is_write ? SYS_process_vm_writev : SYS_process_vm_readv;
@@ -284,9 +284,10 @@ std::vector<iovec> remote_pieces_of(bool is_write, uint64_t local, uint64_t remo
     __ptrace_syscall_info info{};
     ptrace(PTRACE_GET_SYSCALL_INFO, child.pid(), sizeof info, &info);
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == wanted) {
-      pieces.resize(info.entry.args[4]);
+      EXPECT_EQ(info.entry.args[4], 1u);
+      pieces.resize(info.entry.args[2]);
       const iovec here = piece(pieces.data(), pieces.size() * sizeof(iovec));
-      const iovec there = piece(reinterpret_cast<void*>(info.entry.args[3]), here.iov_len);
+      const iovec there = piece(reinterpret_cast<void*>(info.entry.args[1]), here.iov_len);
       EXPECT_EQ(process_vm_readv(child.pid(), &here, 1, &there, 1, 0), static_cast<ssize_t>(here.iov_len));
       break;
     }
@@ -297,31 +298,48 @@ std::vector<iovec> remote_pieces_of(bool is_write, uint64_t local, uint64_t remo
 
 TEST(ProcessMemory, TheLastCacheLineOfAMessageIsAPieceOfItsOwn) {
   Memory memory;
-  const uint64_t base = number(memory.bytes());
+  auto* const base = reinterpret_cast<std::byte*>(memory.bytes());
+  const std::vector<iovec> one{piece(base + 5, 2000)};
+  const std::vector<iovec> three{piece(base + 5, 960), piece(base + 2048, 10), piece(base + 4096, 40)};
+  std::vector<iovec> most;
+  for (size_t i = 0; i < ProcessMemory::kMaxPieces; ++i) most.push_back(piece(base + 100 * i, 100));
+  std::vector<size_t> all_but_last(ProcessMemory::kMaxPieces - 1, 100);
+  std::vector<size_t> most_cut = all_but_last;
+  most_cut.insert(most_cut.end(), {36, 64});
   struct Row {
     bool is_write;
-    uint64_t local;
+    const std::vector<iovec>& local;
     uint64_t remote;
     size_t length;
     bool ends;
-    std::vector<size_t> expected;  // lengths of the remote pieces
+    std::vector<size_t> expected;  // lengths of the pieces
   };
+  const uint64_t lines = number(base + 8192);
   const Row rows[] = {
-      {true, base + 5, base + 8192, 1000, true, {960, 40}},   // 1000 = 15 lines and 40 bytes
-      {true, base + 5, base + 8192, 1024, true, {960, 64}},   // the last line is whole
-      {true, base + 5, base + 8192, 1024, false, {1024}},     // the message goes on
-      {true, base + 5, base + 8192 + 60, 10, true, {4, 6}},   // ten bytes over two lines
-      {true, base + 5, base + 8192, 64, true, {64}},          // one line
-      {false, base + 5, base + 8192, 1000, true, {955, 45}},  // a read's destination is local
-      {false, base + 5, base + 8192, 1000, false, {1000}},
+      {true, one, lines, 1000, true, {960, 40}},               // 1000 = 15 lines and 40 bytes
+      {true, one, lines, 1024, true, {960, 64}},               // the last line is whole
+      {true, one, lines, 1024, false, {1024}},                 // the message goes on
+      {true, one, lines + 60, 10, true, {4, 6}},               // ten bytes over two lines
+      {true, one, lines, 64, true, {64}},                      // one line
+      {true, three, lines, 1010, true, {960, 10, 40}},         // it begins where a piece does
+      {true, three, lines + 4, 1010, true, {956, 4, 10, 40}},  // it has more than one piece
+      {true, three, lines + 10, 960, true, {950, 10}},         // the pieces go on
+      {true, most, lines, 3200, true, most_cut},               // as many pieces as there may be
+      {false, one, lines, 1000, true, {955, 45}},              // a read's destination is local
+      {false, one, lines, 1000, false, {1000}},
   };
   for (const Row& row : rows) {
-    SCOPED_TRACE(testing::Message() << (row.is_write ? "write " : "read ") << row.length);
+    SCOPED_TRACE(testing::Message() << (row.is_write ? "write " : "read ") << row.length << " at " << row.remote % 64);
     std::vector<size_t> lengths;
-    uint64_t next = row.remote;
-    for (const iovec& p : remote_pieces_of(row.is_write, row.local, row.remote, row.length, row.ends)) {
-      EXPECT_EQ(number(p.iov_base), next);
-      next += p.iov_len;
+    size_t given = 0;
+    size_t within = 0;
+    for (const iovec& p : local_pieces_of(row.is_write, row.local, row.remote, row.length, row.ends)) {
+      EXPECT_EQ(p.iov_base, static_cast<std::byte*>(row.local[given].iov_base) + within);
+      within += p.iov_len;
+      if (within == row.local[given].iov_len) {
+        ++given;
+        within = 0;
+      }
       lengths.push_back(p.iov_len);
     }
     EXPECT_EQ(lengths, row.expected);
