@@ -244,7 +244,8 @@ is a file in /dev/shm (`--mmap=`), which a peer maps; *malloc* memory is reached
 
 ## Why these promises
 
-0.9 of the machine's limit was the aim for every bandwidth, and the limit + 150 ns for a SEND. Three cannot be met, or not everywhere:
+0.9 of the machine's limit was the aim for every bandwidth, and the limit + 150 ns for a SEND. Three cannot be met, or
+not everywhere:
 
 - **SEND, 8 B.** Half a round trip of the ping-pong is one cache line that goes from one processor to the other. A message
   is one more: its answer, which the sender polls, and which is shown before the receiving program sees the completion,

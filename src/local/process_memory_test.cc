@@ -303,8 +303,7 @@ TEST(ProcessMemory, TheLastCacheLineOfAMessageIsAPieceOfItsOwn) {
   const std::vector<iovec> three{piece(base + 5, 960), piece(base + 2048, 10), piece(base + 4096, 40)};
   std::vector<iovec> most;
   for (size_t i = 0; i < ProcessMemory::kMaxPieces; ++i) most.push_back(piece(base + 100 * i, 100));
-  std::vector<size_t> all_but_last(ProcessMemory::kMaxPieces - 1, 100);
-  std::vector<size_t> most_cut = all_but_last;
+  std::vector<size_t> most_cut(ProcessMemory::kMaxPieces - 1, 100);
   most_cut.insert(most_cut.end(), {36, 64});
   struct Row {
     bool is_write;
