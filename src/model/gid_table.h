@@ -15,7 +15,7 @@ namespace verbatim::model {
 // What an interface is to the order of the table.
 enum class InterfaceRole : uint8_t { ordinary, virtual_link, loopback };
 
-// One interface that is up, with its addresses in the order the kernel lists them. Source: runtime/host_interfaces.
+// One interface that is up, with its addresses in the order the kernel lists them. Source: host/host_interfaces.
 struct GidInterface {
   uint32_t ifindex = 0;
   uint32_t mtu = 0;         // bytes of an IP packet

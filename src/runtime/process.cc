@@ -12,11 +12,11 @@
 #include "base/no_cancellation.h"
 #include "base/no_memory.h"
 #include "base/random.h"
+#include "host/host_interfaces.h"
 #include "local/process_memory.h"
 #include "obs/log_file.h"
 #include "runtime/configuration.h"
 #include "runtime/device_identity.h"
-#include "runtime/host_interfaces.h"
 
 namespace verbatim::runtime {
 namespace {
@@ -25,14 +25,14 @@ std::mutex instance_mutex;
 // Owned for ever: programs use our objects until their last instruction.
 Process* instance = nullptr;
 
-model::InterfaceRole role_of(InterfaceKind kind) {
+model::InterfaceRole role_of(host::InterfaceKind kind) {
   switch (kind) {
-    case InterfaceKind::loopback:
+    case host::InterfaceKind::loopback:
       return model::InterfaceRole::loopback;
-    case InterfaceKind::tunnel:
-    case InterfaceKind::bridge:
+    case host::InterfaceKind::tunnel:
+    case host::InterfaceKind::bridge:
       return model::InterfaceRole::virtual_link;
-    case InterfaceKind::ordinary:
+    case host::InterfaceKind::ordinary:
       break;
   }
   return model::InterfaceRole::ordinary;
@@ -42,13 +42,13 @@ class HostAddresses final : public model::AddressSource {
  public:
   // Where the kernel does not say (a program may be out of descriptors), what it said last: no address has gone.
   std::vector<model::GidInterface> interfaces() override {
-    Result<std::vector<HostInterface>> found = host_interfaces();
+    Result<std::vector<host::HostInterface>> found = host::host_interfaces();
     if (!found.ok()) {
       log(LogLevel::warn, "the kernel does not list this host's addresses: {}", strerror(found.error()));
       return last_;
     }
     last_.clear();
-    for (const HostInterface& interface : found.value())
+    for (const host::HostInterface& interface : found.value())
       last_.push_back({interface.ifindex, interface.mtu, interface.speed_mbps, role_of(interface.kind),
                        interface.has_default_route, interface.addresses});
     return last_;
@@ -197,7 +197,7 @@ Status Process::start_engine() {
   }
   std::vector<engine::Engine::Source> sources{{adapter_->doorbell_fd(), [this] { on_doorbell(); }},
                                               {client_->fd(), [this] { client_->receive(*this); }}};
-  Result<AddressWatch> watch = AddressWatch::open();
+  Result<host::AddressWatch> watch = host::AddressWatch::open();
   // The program can mend it, and try again.
   if (watch.error() == EMFILE || watch.error() == ENFILE) return watch.status();
   if (watch.ok()) {

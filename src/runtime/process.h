@@ -13,10 +13,10 @@
 #include "base/copy_mark.h"
 #include "engine/engine.h"
 #include "engine/steady_clock.h"
+#include "host/address_watch.h"
 #include "local/adapter.h"
 #include "local/peer_table.h"
 #include "model/device.h"
-#include "runtime/address_watch.h"
 #include "runtime/xrc_domains.h"
 
 namespace verbatim::runtime {
@@ -72,7 +72,7 @@ class Process final : public local::PeerTable::Introducer, private AgentEvents {
   const engine::SteadyClock clock_;
   engine::Engine engine_;
   std::unique_ptr<model::AddressSource> addresses_;
-  std::optional<AddressWatch> address_watch_;
+  std::optional<host::AddressWatch> address_watch_;
 
   std::mutex slots_mutex_;  // guards what follows
   std::mt19937_64 random_;

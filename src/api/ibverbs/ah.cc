@@ -11,7 +11,7 @@
 #include "api/ibverbs/objects.h"
 #include "api/ibverbs/out_of_memory.h"
 #include "api/ibverbs/reply_path.h"
-#include "runtime/host_interfaces.h"
+#include "host/host_interfaces.h"
 
 using namespace verbatim;
 using namespace verbatim::api;
@@ -90,9 +90,9 @@ VERBATIM_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_att
   ibv_gid own;
   if (const int error = ibv_query_gid(context, attr->port_num, attr->grh.sgid_index, &own); error != 0) return error;
   const Gid destination = from_c(attr->grh.dgid);
-  const Result<std::vector<runtime::HostInterface>> interfaces = runtime::host_interfaces();
+  const Result<std::vector<host::HostInterface>> interfaces = host::host_interfaces();
   if (!interfaces.ok()) return -interfaces.error();
-  for (const runtime::HostInterface& interface : interfaces.value()) {
+  for (const host::HostInterface& interface : interfaces.value()) {
     if (std::ranges::find(interface.addresses, destination) == interface.addresses.end()) continue;
     static_assert(ETHERNET_LL_SIZE == std::tuple_size_v<decltype(interface.mac)>);
     std::ranges::copy(interface.mac, eth_mac);

@@ -1,4 +1,4 @@
-#include "runtime/host_interfaces.h"
+#include "host/host_interfaces.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 
 #include "support/network_namespace.h"
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 namespace {
 
 using testing::ElementsAre;
@@ -193,4 +193,4 @@ TEST_F(HostInterfacesInNamespace, ADefaultRouteOfAnotherTableDoesNotCount) {
 }
 
 }  // namespace
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host

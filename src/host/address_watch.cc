@@ -1,4 +1,4 @@
-#include "runtime/address_watch.h"
+#include "host/address_watch.h"
 
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 
 Result<AddressWatch> AddressWatch::open() {
   FileDescriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
@@ -26,4 +26,4 @@ void AddressWatch::drain() const {
   }
 }
 
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host

@@ -1,10 +1,10 @@
-#include "runtime/address_watch.h"
+#include "host/address_watch.h"
 
 #include <poll.h>
 
 #include "support/network_namespace.h"
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 namespace {
 
 class AddressWatchInNamespace : public testing_support::InNamespace {
@@ -36,4 +36,4 @@ TEST_F(AddressWatchInNamespace, HearsOfAddressesAndLinksThatComeAndGo) {
 }
 
 }  // namespace
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host

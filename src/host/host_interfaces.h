@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "base/types.h"
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 
 enum class InterfaceKind : uint8_t { ordinary, tunnel, bridge, loopback };
 
@@ -32,4 +32,4 @@ struct HostInterface {
 // long as the kernel takes to answer.
 Result<std::vector<HostInterface>> host_interfaces();
 
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host

@@ -14,7 +14,7 @@
 #include "base/file_descriptor.h"
 #include "base/result.h"
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 
 // The attributes of one message, by type. Borrowed from the message.
 class RouteAttributes {
@@ -65,4 +65,4 @@ RouteAttributes attributes_after(std::span<const std::byte> body) {
   return RouteAttributes(body.size() < kHeader ? std::span<const std::byte>() : body.subspan(kHeader));
 }
 
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host

@@ -1,4 +1,4 @@
-#include "runtime/host_interfaces.h"
+#include "host/host_interfaces.h"
 
 #include <linux/if.h>
 #include <linux/if_addr.h>
@@ -13,9 +13,9 @@
 #include <string_view>
 #include <tuple>
 
-#include "runtime/route_socket.h"
+#include "host/route_socket.h"
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 namespace {
 
 // By index, so in order.
@@ -192,4 +192,4 @@ Result<std::vector<HostInterface>> host_interfaces() {
   return list;
 }
 
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host

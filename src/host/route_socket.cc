@@ -1,11 +1,11 @@
-#include "runtime/route_socket.h"
+#include "host/route_socket.h"
 
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <vector>
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 namespace {
 
 // The kernel fills at most 32 KiB of a dump's buffer.
@@ -127,4 +127,4 @@ Result<bool> RouteSocket::read_answers(const std::function<void(uint16_t, std::s
   }
 }
 
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host

@@ -5,7 +5,7 @@
 #include "base/file_descriptor.h"
 #include "base/result.h"
 
-namespace verbatim::runtime {
+namespace verbatim::host {
 
 class AddressWatch {
  public:
@@ -22,4 +22,4 @@ class AddressWatch {
   FileDescriptor socket_;
 };
 
-}  // namespace verbatim::runtime
+}  // namespace verbatim::host
