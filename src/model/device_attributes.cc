@@ -22,13 +22,6 @@ constexpr uint64_t kGroup = uint64_t{0x01} << 56;
 
 }  // namespace
 
-PathMtu largest_path_mtu(uint32_t interface_mtu) {
-  for (const PathMtu mtu : {PathMtu::bytes_4096, PathMtu::bytes_2048, PathMtu::bytes_1024, PathMtu::bytes_512}) {
-    if (interface_mtu >= bytes_of(mtu) + kRoceV2Overhead) return mtu;
-  }
-  return PathMtu::bytes_256;
-}
-
 LinkRate link_rate(uint32_t mbps) {
   LinkRate rate = kRates.front().rate;
   for (const RateRow& row : kRates) {

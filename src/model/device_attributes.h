@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/path_mtu.h"
 #include "model/gid_table.h"
 
 namespace verbatim::model {
@@ -36,17 +37,7 @@ inline constexpr uint64_t kDeviceFlushesToView = uint64_t{1} << 38;
 inline constexpr uint64_t kDeviceWritesAtomically = uint64_t{1} << 40;
 inline constexpr uint8_t kAtomicsWithProcessor = 2;
 
-// Path MTU as the wire encodes it.
-enum class PathMtu : uint8_t { bytes_256 = 1, bytes_512 = 2, bytes_1024 = 3, bytes_2048 = 4, bytes_4096 = 5 };
-
-constexpr uint32_t bytes_of(PathMtu mtu) { return 128u << static_cast<uint8_t>(mtu); }
-
-// The largest headers around a RoCE v2 payload: IPv6 40, UDP 8, BTH 12, RETH 16, immediate 4, ICRC 4.
-inline constexpr uint32_t kRoceV2Overhead = 84;
-
-// The largest path MTU whose packets fit an interface of `interface_mtu` bytes; 256 where none does, as there is none
-// smaller.
-PathMtu largest_path_mtu(uint32_t interface_mtu);
+using verbatim::PathMtu;
 
 // A link's rate as PortInfo encodes it: 1 lane is width 1, 2 are 16, 4 are 2, 8 are 4; speed is that of one lane.
 struct LinkRate {
