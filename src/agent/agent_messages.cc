@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "agent/agent_server.h"
+#include "agent/cm_protocol.h"
 #include "base/log.h"
+#include "base/random.h"
+#include "host/network_settings.h"
 
 namespace verbatim::agent {
 namespace {
@@ -25,13 +28,20 @@ Refusal refusal_for(int error) {
   }
 }
 
-// Both or none: decode_to_agent() has counted them.
 std::shared_ptr<const SharedDescriptors> share(std::vector<FileDescriptor>& descriptors) {
-  if (descriptors.empty()) return nullptr;
-  auto shared = std::make_shared<SharedDescriptors>();
-  shared->segment = std::move(descriptors[0]);
-  shared->doorbell = std::move(descriptors[1]);
-  return shared;
+  return descriptors.empty() ? nullptr : std::make_shared<SharedDescriptors>(std::move(descriptors));
+}
+
+cm::Configuration cm_configuration() {
+  const host::NetworkSettings settings = host::network_settings();
+  return {// The device's would not tell apart what agents of several users of this host say.
+          .ca_guid = random_u64(),
+          .seed = random_u64(),
+          .ports = {.first_unprivileged = settings.first_unprivileged_port,
+                    .first_ephemeral = settings.first_ephemeral_port,
+                    .last_ephemeral = settings.last_ephemeral_port},
+          .ipv6_only = settings.ipv6_only,
+          .max_backlog = settings.max_rdma_backlog};
 }
 
 }  // namespace
@@ -48,6 +58,10 @@ void AgentServer::read_from(Id id) {
     Packet& received = packet.value();
     const bool own = received.sender.pid == found->second.process.pid && received.sender.uid == identity_.uid;
     if (!own) return cut_off(id, Refusal::other_process);
+    if (found->second.is_managing) {
+      on_command(id, received);
+      continue;
+    }
     const Result<ToAgent> message = decode_to_agent(received.frame.view(), received.descriptors.size());
     if (!message.ok()) return cut_off(id, refusal_for(message.error()));
     handle(id, message.value(), share(received.descriptors));
@@ -93,6 +107,7 @@ std::optional<Refusal> AgentServer::on_hello(Id id, const Hello& message, const 
 }
 
 std::optional<Refusal> AgentServer::on_request(Connection& connection, const ToAgent& message) {
+  if (const Manage* manage = std::get_if<Manage>(&message)) return on_manage(connection, *manage);
   if (connection.member == Incarnation{}) return Refusal::malformed_message;
   if (const AddSlot* add = std::get_if<AddSlot>(&message)) {
     const Status added = registry_.add_slot(connection.member, {static_cast<uint16_t>(add->slot)});
@@ -117,6 +132,34 @@ std::optional<Refusal> AgentServer::on_known_peer(Incarnation member, const Know
   if (!registry_.know(member, peer, pid).ok()) return Refusal::malformed_message;
   if (is_new && peer != member) watch({peer, pid, message.start_time, {}});
   return {};
+}
+
+std::optional<Refusal> AgentServer::on_manage(Connection& connection, const Manage& message) {
+  if (connection.member != Incarnation{}) return Refusal::malformed_message;
+  if (message.start_time != connection.process.start_time) return Refusal::other_process;
+  if (!start_cm().ok()) return Refusal::out_of_descriptors;
+  connection.is_managing = true;
+  return {};
+}
+
+// Most agents need none.
+Status AgentServer::start_cm() {
+  if (cm_) return Status::success();
+  auto service = std::make_unique<CmService>(cm_configuration(), std::make_unique<KernelNetwork>());
+  if (const Status started = service->start(monotonic_now()); !started.ok()) return started;
+  if (const Status added = poll_.add(service->fd(), EPOLLIN, tag_of(Source::cm, 0)); !added.ok()) return added;
+  cm_ = std::move(service);
+  return Status::success();
+}
+
+void AgentServer::on_command(Id id, const Packet& packet) {
+  const Result<commands::Command> command = decode_command(packet.frame.view(), packet.descriptors.size());
+  if (!command.ok()) return cut_off(id, refusal_for(command.error()));
+  CmService::Reply reply = cm_->execute(monotonic_now(), {id}, command.value());
+  SharedDescriptors channel;
+  if (reply.channel.valid()) channel.push_back(std::move(reply.channel));
+  connections_.at(id).outgoing.push(encode(reply.answer), share(channel));
+  to_flush_.insert(id);
 }
 
 void AgentServer::retry_postponed() {

@@ -83,6 +83,7 @@ void AgentServer::serve_once() {
 
 Instant AgentServer::next_deadline() const {
   Instant deadline = retry_at_;
+  if (cm_) deadline = std::min(deadline, cm_->next_deadline());
   if (connections_.empty()) deadline = std::min(deadline, idle_since_ + options_.linger);
   for (const auto& [id, connection] : connections_) {
     if (connection.postponed) deadline = std::min(deadline, connection.postponed->deadline);
@@ -103,6 +104,8 @@ void AgentServer::on_event(uint64_t tag, uint32_t events) {
       return bury(id);
     case Source::watch:
       return on_watched_end(id);
+    case Source::cm:
+      return cm_->on_ready(monotonic_now());
   }
 }
 
@@ -129,6 +132,7 @@ void AgentServer::on_time(Instant now) {
   }
   for (Id id : too_late) cut_off(id, Refusal::slot_taken);
   if (retry_at_ <= now) on_retry();
+  if (cm_) cm_->on_deadline(now);
 }
 
 void AgentServer::on_retry() {
@@ -224,7 +228,9 @@ void AgentServer::cut_off(Id id, Refusal refusal) {
 void AgentServer::remove(Id id) {
   const auto found = connections_.find(id);
   if (found->second.member != Incarnation{}) members_.erase(found->second.member);
+  const bool was_managing = found->second.is_managing;
   connections_.erase(found);
+  if (was_managing) cm_->on_owner_death(monotonic_now(), {id});
   to_flush_.erase(id);
   somebody_left_ = true;
   if (connections_.empty()) idle_since_ = monotonic_now();

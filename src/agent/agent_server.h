@@ -4,6 +4,8 @@
 //
 // A member that hangs up, or whose process ends (a forked child keeps its socket open), is dead: its peers are told.
 // One that we cut off for its messages is not: it is watched until its process ends or it comes back.
+//
+// A connection that began with MANAGE is an owner of CmService, until it is over for whatever reason.
 #pragma once
 
 #include <atomic>
@@ -14,6 +16,7 @@
 #include <set>
 
 #include "agent/admission.h"
+#include "agent/cm_service.h"
 #include "agent/event_poll.h"
 #include "agent/identity.h"
 #include "agent/message_socket.h"
@@ -63,6 +66,7 @@ class AgentServer : private Mailbox {
     OutgoingQueue outgoing;
     bool send_stalled = false;           // the kernel is short of something that EPOLLOUT does not tell of
     std::optional<Postponed> postponed;  // waits for a slot to become free; nothing is read meanwhile
+    bool is_managing = false;            // it carries commands to cm_
   };
 
   // An absent process, whose memory somebody has.
@@ -101,6 +105,9 @@ class AgentServer : private Mailbox {
   std::optional<Refusal> on_hello(Id id, const Hello& message, const Descriptors& descriptors);
   std::optional<Refusal> on_request(Connection& connection, const ToAgent& message);
   std::optional<Refusal> on_known_peer(Incarnation member, const KnownPeer& message);
+  std::optional<Refusal> on_manage(Connection& connection, const Manage& message);
+  Status start_cm();
+  void on_command(Id id, const Packet& packet);
   void retry_postponed();
   void flush_all();
   void flush(Id id);
@@ -113,7 +120,7 @@ class AgentServer : private Mailbox {
   void post_unowned(Incarnation to, Slot slot) override;
 
   // Where an event comes from, in the low bits of epoll's 64; the Id in the others.
-  enum class Source : uint64_t { listener, wake, socket, process, watch };
+  enum class Source : uint64_t { listener, wake, socket, process, watch, cm };
   static constexpr int kSourceBits = 3;
   static constexpr uint64_t tag_of(Source source, Id id) { return id << kSourceBits | static_cast<uint64_t>(source); }
 
@@ -124,6 +131,7 @@ class AgentServer : private Mailbox {
   FileDescriptor wake_;
   std::atomic<bool> stopping_{false};
   Registry registry_{*this};
+  std::unique_ptr<CmService> cm_;  // from the first MANAGE on
   Id next_id_ = 1;
   std::map<Id, Connection> connections_;
   std::map<Incarnation, Id> members_;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "agent/agent_test_support.h"
+#include "agent/cm_protocol.h"
 
 namespace verbatim::agent {
 namespace {
@@ -352,6 +353,93 @@ TEST_F(AgentServerTest, ItEndsWhenTheLastConnectionHasBeenGoneForAWhile) {
   AgentThread agent(identity_, {.linger = Duration::milliseconds(50)});
   {
     BareMember alice(identity_, kOne);
+    await_turn(identity_);
+    pollfd never{-1, 0, 0};
+    ::poll(&never, 1, 150);
+    EXPECT_FALSE(agent.ended());
+  }
+  agent.join();
+  EXPECT_TRUE(agent.ended());
+}
+
+class ManagingConnection : public AgentServerTest {
+ protected:
+  // A bare connection that began with MANAGE.
+  static BareMember managing(const AgentIdentity& identity) {
+    BareMember program(identity);
+    program.expect<Welcome>();
+    program.say(Manage{read_own_facts().value().start_time});
+    return program;
+  }
+  static void say(const BareMember& program, const commands::Command& command) {
+    ASSERT_TRUE(send_packet(program.socket(), encode(command), {}).ok());
+  }
+  static commands::Answer answer_to(const BareMember& program) {
+    EXPECT_TRUE(becomes_readable(program.socket()));
+    Result<Packet> packet = receive_packet(program.socket());
+    EXPECT_TRUE(packet.ok());
+    if (!packet.ok()) return commands::Failure{packet.error()};
+    const auto answer = decode_answer(packet.value().frame.view(), packet.value().descriptors.size());
+    EXPECT_TRUE(answer.ok());
+    return answer.ok() ? answer.value() : commands::Failure{answer.error()};
+  }
+};
+
+TEST_F(ManagingConnection, HasAnAnswerToEachCommandInTheirOrder) {
+  AgentThread agent(identity_);
+  BareMember program = managing(identity_);
+  say(program, commands::OpenChannel{});
+  say(program, commands::Query{{5}});
+  EXPECT_TRUE(std::holds_alternative<cm::Channel>(answer_to(program)));
+  const commands::Answer second = answer_to(program);
+  ASSERT_TRUE(std::holds_alternative<commands::Failure>(second));
+  EXPECT_EQ(std::get<commands::Failure>(second).error, ENOENT);
+}
+
+TEST_F(ManagingConnection, NonsenseCostsItsSenderTheConnectionAndNobodyElse) {
+  AgentThread agent(identity_);
+  BareMember alice = managing(identity_), bob = managing(identity_), carol = managing(identity_);
+  ASSERT_EQ(::send(alice.socket(), "nonsense", 8, MSG_NOSIGNAL), 8);
+  alice.expect_refusal(Refusal::malformed_message);
+  bob.say(Introduce{kOne.value});
+  bob.expect_refusal(Refusal::malformed_message);
+  say(carol, commands::OpenChannel{});
+  EXPECT_TRUE(std::holds_alternative<cm::Channel>(answer_to(carol)));
+}
+
+TEST_F(ManagingConnection, IsNoMembersAndAMembersIsNone) {
+  AgentThread agent(identity_);
+  BareMember program = managing(identity_);
+  program.say_hello(kOne);
+  program.expect_refusal(Refusal::malformed_message);
+  BareMember member(identity_, kOne);
+  await_turn(identity_);
+  member.say(Manage{read_own_facts().value().start_time});
+  member.expect_refusal(Refusal::malformed_message);
+  BareMember early(identity_);
+  early.expect<Welcome>();
+  say(early, commands::OpenChannel{});
+  early.expect_refusal(Refusal::malformed_message);
+  BareMember liar(identity_);
+  liar.expect<Welcome>();
+  liar.say(Manage{1});
+  liar.expect_refusal(Refusal::other_process);
+}
+
+TEST_F(ManagingConnection, WhoNeverReadsIsCutOff) {
+  AgentThread agent(identity_, {.linger = Duration::milliseconds(60'000), .queue_limit = 50});
+  BareMember program = managing(identity_);
+  Status sent;
+  while (sent.ok() || sent.error == EAGAIN) {
+    sent = send_packet(program.socket(), encode(commands::Command(commands::Query{{5}})), {});
+  }
+  EXPECT_TRUE(sent.error == EPIPE || sent.error == ECONNRESET) << sent.error;
+}
+
+TEST_F(ManagingConnection, KeepsTheAgentFromEnding) {
+  AgentThread agent(identity_, {.linger = Duration::milliseconds(50)});
+  {
+    BareMember program = managing(identity_);
     await_turn(identity_);
     pollfd never{-1, 0, 0};
     ::poll(&never, 1, 150);

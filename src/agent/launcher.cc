@@ -1,6 +1,5 @@
 #include "agent/launcher.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "agent/admission.h"
-#include "agent/event_poll.h"
 #include "agent/message_socket.h"
 #include "agent/patience.h"
 #include "agent/protocol.h"
@@ -51,20 +49,6 @@ Result<FileDescriptor> connect_to(const AbstractName& name) {
   if (!enabled.ok()) return enabled;
   if (::connect(socket.get(), name.get(), name.length) != 0) return Status{errno};
   return socket;
-}
-
-// Through the program's signal handlers, however often they interrupt.
-Status await_readable(int socket, Patience& patience) {
-  pollfd wait{socket, POLLIN, 0};
-  while (!patience.over()) {
-    const Duration length = patience.next_wait();
-    const Instant start = monotonic_now();
-    const int ready = ::poll(&wait, 1, static_cast<int>(length.ns / 1'000'000 + 1));
-    if (ready > 0) return Status::success();
-    if (ready < 0 && errno != EINTR) return {errno};
-    patience.spend(monotonic_now() - start, length);
-  }
-  return {ETIMEDOUT};
 }
 
 // Our memory goes to nobody before it has proved to be one of us: the name is free for all who share the network

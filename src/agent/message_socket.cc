@@ -127,10 +127,8 @@ Status OutgoingQueue::flush(int socket, const std::function<void(Incarnation)>& 
     const Message& message = messages_.front();
     std::array<int, kMaxDescriptors> descriptors{};
     size_t count = 0;
-    if (message.descriptors) {
-      descriptors = {message.descriptors->segment.get(), message.descriptors->doorbell.get()};
-      count = kMaxDescriptors;
-    }
+    if (message.descriptors)
+      for (const FileDescriptor& descriptor : *message.descriptors) descriptors.at(count++) = descriptor.get();
     const Status sent = send_packet(socket, message.frame, {descriptors.data(), count});
     if (!sent.ok()) return sent;
     const Incarnation introduced = message.introduces;

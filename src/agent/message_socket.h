@@ -39,11 +39,8 @@ Status send_packet(int socket, const Frame& frame, std::span<const int> descript
 // protocol. EMFILE: we have no room for its descriptors, which are lost with the message.
 Result<Packet> receive_packet(int socket);
 
-// What a process shows its peers.
-struct SharedDescriptors {
-  FileDescriptor segment;
-  FileDescriptor doorbell;
-};
+// What goes with a message, in its order; at most kMaxDescriptors.
+using SharedDescriptors = std::vector<FileDescriptor>;
 
 // Messages on their way to one socket, in order. Not thread-safe.
 class OutgoingQueue {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/result.h"
 #include "base/time.h"
 
 namespace verbatim::agent {
@@ -21,5 +22,8 @@ class Patience {
  private:
   Duration left_;
 };
+
+// Through the program's signal handlers, however often they interrupt. ETIMEDOUT: patience is over.
+Status await_readable(int socket, Patience& patience);
 
 }  // namespace verbatim::agent

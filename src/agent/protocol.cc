@@ -11,15 +11,6 @@
 namespace verbatim::agent {
 namespace {
 
-struct Header {
-  uint32_t magic = 0;
-  uint16_t version = 0;
-  uint16_t kind = 0;
-};
-
-constexpr uint32_t kMagic = 0x76626d61;
-constexpr uint16_t kVersion = 3;
-
 constexpr uint64_t kMaxSegment = uint64_t{1} << 40;
 
 bool is_slot(uint64_t slot) { return slot >= kFirstSlot && slot <= kLastSlot; }
@@ -41,14 +32,12 @@ constexpr bool is_wire_format() {
 
 template <class Body>
 Frame encode_body(const Body& body) {
-  static_assert(is_wire_format<Body>() && sizeof(Header) + body_size<Body>() <= kMaxFrame);
+  static_assert(is_wire_format<Body>() && body_size<Body>() <= kMaxBody);
   static_assert(Body::kDescriptors <= kMaxDescriptors);
   assert(body.valid());
-  const Header header{kMagic, kVersion, static_cast<uint16_t>(Body::kKind)};
-  Frame frame;
-  std::memcpy(frame.bytes.data(), &header, sizeof header);
-  if constexpr (body_size<Body>() > 0) std::memcpy(frame.bytes.data() + sizeof header, &body, sizeof body);
-  frame.size = sizeof header + body_size<Body>();
+  Frame frame = frame_of(static_cast<uint16_t>(Body::kKind));
+  if constexpr (body_size<Body>() > 0) std::memcpy(frame.bytes.data() + frame.size, &body, sizeof body);
+  frame.size += body_size<Body>();
   return frame;
 }
 
@@ -67,18 +56,13 @@ struct Decoder;
 template <class... Bodies>
 struct Decoder<std::variant<Bodies...>> {
   static Result<std::variant<Bodies...>> decode(std::span<const std::byte> bytes, size_t descriptors) {
-    Header header;
-    if (bytes.size() < sizeof header) return Status{EPROTO};
-    std::memcpy(&header, bytes.data(), sizeof header);
-    if (header.magic != kMagic) return Status{EPROTO};
-    if (header.version != kVersion) return Status{EPROTONOSUPPORT};
-
+    const Result<FrameView> frame = read_frame(bytes);
+    if (!frame.ok()) return frame.status();
     std::optional<std::variant<Bodies...>> message;
     const auto attempt = [&](auto body) {
       if (body) message = *body;
     };
-    (attempt(decode_body<Bodies>(static_cast<MessageKind>(header.kind), bytes.subspan(sizeof header), descriptors)),
-     ...);
+    (attempt(decode_body<Bodies>(static_cast<MessageKind>(frame.value().kind), frame.value().body, descriptors)), ...);
     if (!message) return Status{EPROTO};
     return *message;
   }

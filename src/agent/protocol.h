@@ -1,7 +1,8 @@
-// The messages between an agent and its members: fixed-size structs after one versioned header, one message a packet of
-// a SOCK_SEQPACKET socket (message_socket.h). A connection begins with the agent's WELCOME or REFUSED; the member
-// answers with HELLO once it has checked who welcomed it, because HELLO carries its memory. Whatever decode() returns
-// is valid: sizes, kinds, counts, slots and the number of descriptors have been checked. Plain values, thread-safe.
+// The messages between an agent and its members: fixed-size structs in frames (frame.h, message_socket.h). A connection
+// begins with the agent's WELCOME or REFUSED; the member answers with HELLO once it has checked who welcomed it,
+// because HELLO carries its memory. Or it answers with MANAGE: from then on it is no member's connection, but one of a
+// program that uses the connection manager, and carries commands (cm_protocol.h). Whatever decode() returns is valid:
+// sizes, kinds, counts, slots and the number of descriptors have been checked. Plain values, thread-safe.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "agent/frame.h"
 #include "base/result.h"
 #include "base/types.h"
 
@@ -25,6 +27,7 @@ enum class MessageKind : uint16_t {
   introduce = 3,
   known_peer = 4,
   introduce_everyone = 5,
+  manage = 6,
   welcome = 17,
   refused = 18,
   peer = 19,
@@ -108,6 +111,14 @@ struct IntroduceEveryone {
   bool valid() const { return true; }
 };
 
+// Instead of HELLO: the connection is for commands to the connection manager.
+struct Manage {
+  static constexpr MessageKind kKind = MessageKind::manage;
+  static constexpr size_t kDescriptors = 0;
+  uint64_t start_time = 0;  // as in HELLO
+  bool valid() const { return true; }
+};
+
 // Agent to member.
 
 struct Welcome {
@@ -170,18 +181,8 @@ struct Unowned {
   bool valid() const;
 };
 
-using ToAgent = std::variant<Hello, AddSlot, Introduce, KnownPeer, IntroduceEveryone>;
+using ToAgent = std::variant<Hello, AddSlot, Introduce, KnownPeer, IntroduceEveryone, Manage>;
 using ToMember = std::variant<Welcome, Refused, Peer, PeerSlot, Dead, Everyone, Unowned>;
-
-inline constexpr size_t kMaxFrame = 96;
-inline constexpr size_t kMaxDescriptors = 2;
-
-// A message as it travels, without its descriptors.
-struct Frame {
-  std::array<std::byte, kMaxFrame> bytes{};
-  size_t size = 0;
-  std::span<const std::byte> view() const { return {bytes.data(), size}; }
-};
 
 Frame encode(const ToAgent& message);
 Frame encode(const ToMember& message);

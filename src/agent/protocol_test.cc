@@ -43,7 +43,9 @@ TEST(Protocol, RequestsComeBackAsTheyWereSent) {
   const auto introduce = decode_to_agent(encode(ToAgent(Introduce{0xffe})).view(), 0);
   const auto known = decode_to_agent(encode(ToAgent(KnownPeer{5, 6, 7})).view(), 0);
   const auto everyone = decode_to_agent(encode(ToAgent(IntroduceEveryone{})).view(), 0);
-  ASSERT_TRUE(add.ok() && introduce.ok() && known.ok() && everyone.ok());
+  const auto manage = decode_to_agent(encode(ToAgent(Manage{8})).view(), 0);
+  ASSERT_TRUE(add.ok() && introduce.ok() && known.ok() && everyone.ok() && manage.ok());
+  EXPECT_EQ(std::get<Manage>(manage.value()).start_time, 8u);
   EXPECT_TRUE(std::holds_alternative<IntroduceEveryone>(everyone.value()));
   EXPECT_EQ(std::get<AddSlot>(add.value()).slot, 12u);
   EXPECT_EQ(std::get<Introduce>(introduce.value()).slot, 0xffeu);
@@ -90,13 +92,14 @@ TEST(Protocol, TheNumberOfDescriptorsMustBeTheKinds) {
 TEST(Protocol, AForeignMagicNumberIsMalformedAndAnotherVersionIsNamedSo) {
   const Frame frame = encode(ToAgent(Introduce{1}));
   EXPECT_EQ(error_of(spoiled(frame, 0, 0), 0), EPROTO);
-  EXPECT_EQ(error_of(spoiled(frame, 4, 4), 0), EPROTONOSUPPORT);
+  EXPECT_EQ(error_of(spoiled(frame, 4, 3), 0), EPROTONOSUPPORT);
 }
 
 TEST(Protocol, OnlyTheKindsOfOneDirectionAreUnderstood) {
   for (int kind = 0; kind < 256; ++kind) {
     const Frame frame = spoiled(encode(ToAgent(Introduce{1})), 6, static_cast<uint8_t>(kind));
-    const bool same_shape = kind == int(MessageKind::introduce) || kind == int(MessageKind::add_slot);
+    const bool same_shape =
+        kind == int(MessageKind::introduce) || kind == int(MessageKind::add_slot) || kind == int(MessageKind::manage);
     EXPECT_EQ(error_of(frame, 0), same_shape ? 0 : EPROTO) << kind;
     EXPECT_EQ(decode_to_member(frame.view(), 0).error(), kind == int(MessageKind::unowned) ? 0 : EPROTO) << kind;
   }

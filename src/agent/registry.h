@@ -33,7 +33,7 @@ struct MemberRecord {
   uint64_t start_time = 0;
   uint64_t segment_size = 0;
   std::vector<Slot> slots;
-  std::shared_ptr<const SharedDescriptors> descriptors;
+  std::shared_ptr<const SharedDescriptors> descriptors;  // the segment, the doorbell
 };
 
 // Where the registry's decisions go. Called from inside its methods, so it must not call back. `to` is present.
