@@ -4,8 +4,10 @@
 #include <fuzzer/FuzzedDataProvider.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 
+#include "agent/cm_protocol.h"
 #include "agent/process.h"
 #include "agent/protocol.h"
 
@@ -23,10 +25,61 @@ inline SlotList any_slots(FuzzedDataProvider& input) {
   return list;
 }
 
+inline commands::Command any_command(FuzzedDataProvider& input) {
+  using namespace commands;
+  const auto number = [&] { return input.ConsumeIntegralInRange<uint64_t>(1, 8); };
+  const auto here = [&] {
+    return cm::Address::loopback(cm::Family::ipv4, input.ConsumeIntegralInRange<uint16_t>(7001, 7003));
+  };
+  switch (input.ConsumeIntegralInRange(0, 11)) {
+    case 0:
+      return OpenChannel{};
+    case 1:
+      return TakeEvent{{number()}};
+    case 2:
+      return DropMark{{number()}};
+    case 3:
+      return Create{{number()}};
+    case 4:
+      return Destroy{{number()}, {number()}};
+    case 5:
+      return Migrate{{number()}, {number()}, {number()}};
+    case 6:
+      return Bind{{number()}, here()};
+    case 7:
+      return ResolveAddress{{number()}, {{}, here(), Duration::milliseconds(10), false}};
+    case 8:
+      return Listen{{number()}, 2};
+    case 9:
+      return Connect{{number()}, {.parameters = {.qpn = {1}}}};
+    case 10:
+      return Accept{{number()}, {.parameters = {.qpn = {2}}}};
+    default:
+      return Query{{number()}};
+  }
+}
+
+inline commands::Answer any_answer(FuzzedDataProvider& input) {
+  using namespace commands;
+  const auto number = [&] { return input.ConsumeIntegralInRange<uint64_t>(1, 8); };
+  switch (input.ConsumeIntegralInRange(0, 4)) {
+    case 0:
+      return Failure{ENOENT};
+    case 1:
+      return cm::Channel{number()};
+    case 2:
+      return cm::Event{.id = {number()}, .status = input.ConsumeIntegral<int>()};
+    case 3:
+      return cm::IdView{.channel = {number()}, .path = cm::Path{}, .qp = cm::QpAttributes{}};
+    default:
+      return Ended{input.ConsumeIntegral<uint32_t>(), input.ConsumeBool()};
+  }
+}
+
 inline Frame any_message_to_agent(FuzzedDataProvider& input) {
   const uint64_t start_time = input.ConsumeBool() ? read_own_facts().value().start_time : any_incarnation(input);
   const pid_t pid = input.ConsumeBool() ? getpid() : input.ConsumeIntegralInRange<pid_t>(1, 3);
-  switch (input.ConsumeIntegralInRange(0, 4)) {
+  switch (input.ConsumeIntegralInRange(0, 6)) {
     case 0:
       return encode(ToAgent(Hello{.incarnation = any_incarnation(input),
                                   .start_time = start_time,
@@ -38,6 +91,10 @@ inline Frame any_message_to_agent(FuzzedDataProvider& input) {
       return encode(ToAgent(Introduce{any_slot(input)}));
     case 3:
       return encode(ToAgent(KnownPeer{any_incarnation(input), start_time, pid}));
+    case 4:
+      return encode(ToAgent(Manage{start_time}));
+    case 5:
+      return encode(any_command(input));
     default:
       return encode(ToAgent(IntroduceEveryone{}));
   }
@@ -72,7 +129,7 @@ inline Frame any_message_to_member(FuzzedDataProvider& input) {
 inline Frame maybe_garbled(FuzzedDataProvider& input, Frame frame) {
   if (input.ConsumeIntegralInRange(0, 7) != 0) return frame;
   const uint64_t word = input.ConsumeIntegral<uint64_t>();
-  const size_t at = input.ConsumeIntegralInRange<size_t>(0, kMaxFrame / 8 - 1) * 8;
+  const size_t at = input.ConsumeIntegralInRange<size_t>(0, frame.size / 8 - 1) * 8;
   memcpy(frame.bytes.data() + at, &word, sizeof word);
   return frame;
 }

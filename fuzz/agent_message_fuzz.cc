@@ -24,13 +24,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace verbatim::agent;
   FuzzedDataProvider input(data, size);
   const size_t descriptors = input.ConsumeIntegralInRange<size_t>(0, 3);
-  const auto expect_both = [&](std::span<const std::byte> bytes) {
+  const auto expect_round_trips = [&](std::span<const std::byte> bytes) {
     expect_the_same(decode_to_agent(bytes, descriptors), bytes);
     expect_the_same(decode_to_member(bytes, descriptors), bytes);
+    expect_the_same(decode_command(bytes, descriptors), bytes);
+    expect_the_same(decode_answer(bytes, descriptors), bytes);
   };
   // Few bytes that are nobody's message begin as one does.
-  expect_both(maybe_garbled(input, any_message_to_agent(input)).view());
-  expect_both(maybe_garbled(input, any_message_to_member(input)).view());
-  expect_both(input.ConsumeRemainingBytes<std::byte>());
+  expect_round_trips(maybe_garbled(input, any_message_to_agent(input)).view());
+  expect_round_trips(maybe_garbled(input, any_message_to_member(input)).view());
+  expect_round_trips(maybe_garbled(input, encode(any_command(input))).view());
+  expect_round_trips(maybe_garbled(input, encode(any_answer(input))).view());
+  expect_round_trips(input.ConsumeRemainingBytes<std::byte>());
   return 0;
 }

@@ -28,7 +28,8 @@ LAYERS = {
     "runtime": ["base", "wire", "proto", "cm", "link", "persist", "host", "obs", "local", "model", "engine",
                 "agent/client", "agent/slot_claim", "agent/name_claim"],
     "api/ibverbs": ["base", "proto", "host", "local", "model", "engine", "runtime"],
-    "api/rdmacm": ["base", "proto", "host", "local", "model", "engine", "runtime", "cm", "agent/client"],
+    "api/rdmacm": ["base", "proto", "host", "local", "model", "engine", "runtime", "cm", "agent/client",
+                   "agent/cm_client"],
     # These stand on the public headers of the two above, as on any other verbs library.
     "api/rpma": [],
     "api/rsocket": [],

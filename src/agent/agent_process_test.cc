@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "agent/agent_test_support.h"
+#include "agent/cm_client.h"
 #include "agent/launcher.h"
 
 namespace verbatim::agent {
@@ -139,6 +140,30 @@ TEST_F(AgentProcessTest, ItEndsAMomentAfterTheLastMemberHasGone) {
   bob.reset();
   EXPECT_TRUE(becomes_readable(pidfd.value().get()));
   EXPECT_TRUE(agents().empty());
+}
+
+TEST_F(AgentProcessTest, AProgramThatOpensAnEventChannelStartsItAndKeepsIt) {
+  auto client = std::make_unique<CmClient>(identity_, kAgentPath);
+  Result<std::unique_ptr<CmChannel>> channel = client->open_channel();
+  ASSERT_TRUE(channel.ok()) << channel.error();
+  const Result<FileDescriptor> pidfd = open_pidfd(the_agent());
+  ASSERT_TRUE(pidfd.ok());
+  EXPECT_FALSE(becomes_readable(pidfd.value().get(), 1500));
+  channel.value().reset();
+  client.reset();
+  EXPECT_TRUE(becomes_readable(pidfd.value().get()));
+}
+
+TEST_F(AgentProcessTest, ItsDeathEndsEventChannelsAndTheNextOneOpensNewOnes) {
+  CmClient client(identity_, kAgentPath);
+  const Result<std::unique_ptr<CmChannel>> channel = client.open_channel();
+  ASSERT_TRUE(channel.ok()) << channel.error();
+  kill_the_agent();
+  EXPECT_EQ(channel.value()->take_event().error(), ENODEV);
+  const Result<std::unique_ptr<CmChannel>> next = client.open_channel();
+  ASSERT_TRUE(next.ok()) << next.error();
+  EXPECT_TRUE(next.value()->call(commands::Create{.channel = next.value()->handle()}).ok());
+  EXPECT_EQ(channel.value()->call(commands::Create{.channel = channel.value()->handle()}).error(), ENODEV);
 }
 
 TEST_F(AgentProcessTest, ItsDeathCostsNobodyAPeerAndHidesNoDeath) {

@@ -1,0 +1,45 @@
+// One connection to one agent, for commands to its connection manager. When that agent is gone, or does not answer for
+// half a minute, the link is broken for good, and all that the manager knew of this process is lost.
+//
+// Thread-safe; a command waits for those of other threads. No call is a cancellation point. In the child of a fork a
+// link is of no use (ENODEV), since it is the parent's; to destroy it closes a descriptor and tells nobody anything.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "agent/cm_commands.h"
+#include "agent/identity.h"
+#include "agent/message_socket.h"
+#include "base/copy_mark.h"
+#include "base/file_descriptor.h"
+#include "base/result.h"
+
+namespace verbatim::agent {
+
+class CmLink {
+ public:
+  // Finds or starts the agent. Errors as connect_or_start(); EPIPE: it was about to end.
+  static Result<std::shared_ptr<CmLink>> open(const AgentIdentity& identity, const std::string& agent_path);
+  explicit CmLink(FileDescriptor socket) : socket_(std::move(socket)) {}
+
+  bool is_broken() const;
+  // Whether this is the child of a fork, and the link its parent's.
+  bool is_copy() const { return mark_.is_copy(); }
+  // What the agent answered, or the errno that it answered. ENODEV: the link is broken. EMFILE: there was no descriptor
+  // for the channel, which is closed again. `channel`: where the descriptor of an opened channel goes.
+  Result<commands::Answer> exchange(const commands::Command& command, FileDescriptor* channel = nullptr);
+
+ private:
+  // With mutex_ held.
+  Result<Packet> ask(const Frame& command) const;
+  Status give_up(const Packet* packet, int error);
+
+  const CopyMark mark_;
+  mutable std::mutex mutex_;
+  FileDescriptor socket_;  // invalid: broken
+};
+
+}  // namespace verbatim::agent
