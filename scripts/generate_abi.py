@@ -212,7 +212,8 @@ def definition(symbol, default):
     return {
         "same": f"SAME_AS({name}, {symbol.name});",
         "errno": f"int {name}(void) {{ return EOPNOTSUPP; }}",
-        "minus": f"int {name}(void) {{ errno = EOPNOTSUPP; return -{symbol.number}; }}",
+        # As long as the longest that answers -1: a caller that expects ssize_t reads all of it.
+        "minus": f"long {name}(void) {{ errno = EOPNOTSUPP; return -{symbol.number}; }}",
         "null": f"void* {name}(void) {{ errno = EOPNOTSUPP; return NULL; }}",
         "zero": f"unsigned long {name}(void) {{ return 0; }}",
         "void": f"void {name}(void) {{}}",

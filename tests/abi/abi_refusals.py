@@ -49,7 +49,8 @@ def wrong_answer(symbol, address):
     word, number = symbol.answer, symbol.number
     expected_value = {"errno": errno.EOPNOTSUPP, "minus": -number, "null": None, "zero": 0, "void": None}[word]
     expected_errno = errno.EOPNOTSUPP if word in ("minus", "null") else UNTOUCHED
-    result_type = {"null": ctypes.c_void_p, "zero": ctypes.c_ulong, "void": None}.get(word, ctypes.c_int)
+    result_type = {"minus": ctypes.c_long, "null": ctypes.c_void_p, "zero": ctypes.c_ulong, "void": None}.get(
+        word, ctypes.c_int)
     function = ctypes.CFUNCTYPE(result_type, use_errno=True)(address)
     ctypes.set_errno(UNTOUCHED)
     value = function()

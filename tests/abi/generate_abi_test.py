@@ -103,6 +103,9 @@ class Refusals(unittest.TestCase):
         self.assertIn("return -1;", code)
         self.assertIn("return -4;", code)
 
+    def test_minus_is_negative_to_who_expects_a_wider_type_too(self):
+        self.assertIn("long a(void)", generate_abi.refusals(symbols_of("a L_1.0 yes func minus")))
+
 
 if __name__ == "__main__":
     unittest.main()
