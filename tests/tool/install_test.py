@@ -19,8 +19,9 @@ class Install(unittest.TestCase):
         self.tool = f"{self.prefix}/bin/verbatim"
         self.folder = f"{self.prefix}/lib/verbatim"
 
-    def test_libraries_agent_tool_and_manual_are_there(self):
+    def test_libraries_agent_tool_header_and_manual_are_there(self):
         for path in ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/verbatim-agent",
+                     "include/verbatim/rdma/rdma_verbs.h",
                      "share/man/man1/verbatim.1", "share/man/man7/verbatim.7"):
             self.assertTrue(os.path.isfile(f"{self.prefix}/{path}"), path)
 

@@ -8,8 +8,8 @@ import unittest
 from tool import BUILD, run
 
 FILES = ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/only/ibverbs/libibverbs.so.1",
-         "lib/verbatim/verbatim-agent", "share/doc/verbatim/copyright", "share/man/man1/verbatim.1",
-         "share/man/man7/verbatim.7")
+         "lib/verbatim/verbatim-agent", "include/verbatim/rdma/rdma_verbs.h", "share/doc/verbatim/copyright",
+         "share/man/man1/verbatim.1", "share/man/man7/verbatim.7")
 
 
 class Package(unittest.TestCase):
@@ -39,6 +39,7 @@ class Package(unittest.TestCase):
         for path in FILES:
             self.assertTrue(os.path.isfile(f"{self.prefix}/{path}"), path)
         self.assertEqual(sorted(os.listdir(f"{self.prefix}/lib")), ["verbatim"])
+        self.assertEqual(sorted(os.listdir(f"{self.prefix}/include")), ["verbatim"])
 
     def test_all_that_runs_when_it_is_installed_is_ldconfig(self):
         # CPack adds that for every library one folder below /usr/lib; it does not look into our folder.
