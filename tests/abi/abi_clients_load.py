@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each program and library of clients.tsv finds on our library all it finds on the system's.
+"""Each program and library that clients.tsv lists for our library finds on it all that it finds on the system's.
 
 usage: abi_clients_load.py LIBRARY CLIENTS
 
@@ -27,9 +27,9 @@ def main(library, clients):
     skip = set(filter(None, os.environ.get("VERBATIM_TEST_SKIP_PACKAGES", "").split(",")))
     problems, missing, skipped, checked = [], {}, set(), 0
     with tempfile.TemporaryDirectory() as alone:
-        # Alone: the system's librdmacm and librpma on our libibverbs. Folder: with whatever else we ship.
+        # Alone: with the system's others, such as its librdmacm on our libibverbs. Folder: with whatever else we ship.
         pathlib.Path(alone, library.name).symlink_to(library)
-        for package, client in read_clients(pathlib.Path(clients)):
+        for package, client in read_clients(pathlib.Path(clients), library.name):
             if not os.path.exists(client):
                 skipped.add(package) if package in skip else missing.setdefault(package, client)
                 continue
@@ -46,12 +46,13 @@ def main(library, clients):
     sys.exit(1 if problems else SKIPPED if skipped else 0)
 
 
-def read_clients(path):
-    """(package, ELF file) pairs."""
+def read_clients(path, library):
+    """(package, ELF file) pairs of those that need the library."""
     for line in path.read_text(encoding="ascii").splitlines():
         if line and not line.startswith("#"):
-            package, client = line.split("\t")
-            yield package, client
+            package, client, needed = line.split("\t")
+            if library.startswith(tuple(f"lib{name}." for name in needed.split(","))):
+                yield package, client
 
 
 def check(client, folder, library):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """The built library exports what the table lists, and all that the original exports.
 
-usage: abi_symbols.py LIBRARY ORIGINAL TABLE SONAME GENERATOR_DIR
+usage: abi_symbols.py LIBRARY ORIGINAL TABLE SONAME GENERATOR_DIR [NEEDED...]
+
+NEEDED: the libraries of ours that it stands on.
 """
 
 import pathlib
@@ -13,9 +15,10 @@ from readelf import dynamic, exports
 ALLOWED_NEEDED = {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
 
-def main(library, original, table, soname, generator_dir):
+def main(library, original, table, soname, generator_dir, *needed):
     if not pathlib.Path(original).exists():
-        sys.exit(f"{original} is not there to compare with: install libibverbs1")
+        package = soname.replace(".so.", "")
+        sys.exit(f"{original} is not there to compare with: install {package}")
     sys.path.insert(0, generator_dir)
     from generate_abi import read_table
 
@@ -25,7 +28,7 @@ def main(library, original, table, soname, generator_dir):
         *missing_from_original(ours, theirs),
         *different_from_table(ours, read_table(pathlib.Path(table))),
         *ambiguous_defaults(ours),
-        *wrong_dynamic_section(dynamic(library), soname),
+        *wrong_dynamic_section(dynamic(library), soname, ALLOWED_NEEDED.union(needed)),
     ]
     for problem in problems:
         print(problem)
@@ -71,11 +74,11 @@ def ambiguous_defaults(ours):
             yield f"{name} has more than one default: {', '.join(defaults)}"
 
 
-def wrong_dynamic_section(tags, soname):
+def wrong_dynamic_section(tags, soname, allowed_needed):
     if tags.get("SONAME") != [soname]:
         yield f"SONAME is {tags.get('SONAME')}, not {soname}"
     for needed in tags.get("NEEDED", []):
-        if needed not in ALLOWED_NEEDED:
+        if needed not in allowed_needed:
             yield f"NEEDED {needed}: a program that ran without it no longer starts"
     flags = " ".join(tags.get("FLAGS", []) + tags.get("FLAGS_1", [])).split()
     for flag in ("BIND_NOW", "NODELETE"):
@@ -84,6 +87,6 @@ def wrong_dynamic_section(tags, soname):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 6:
+    if len(sys.argv) < 6:
         sys.exit(__doc__)
     main(*sys.argv[1:])

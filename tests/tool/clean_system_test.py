@@ -82,7 +82,8 @@ class CleanSystem(unittest.TestCase):
             cmake -S /source -B /cross -G Ninja -DCMAKE_BUILD_TYPE=Release -DVERBATIM_TESTS=OFF -DVERBATIM_BENCH=OFF \
                 -DCMAKE_TOOLCHAIN_FILE=/source/cmake/aarch64.cmake
             ninja -C /cross""")
-        for file in ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/verbatim-agent"):
+        for file in ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/librdmacm.so.1",
+                     "lib/verbatim/verbatim-agent"):
             header = run("readelf", "--file-header", f"{self.root}/cross/{file}").stdout
             self.assertRegex(header, r"Machine:\s+AArch64", file)
 

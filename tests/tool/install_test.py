@@ -20,9 +20,9 @@ class Install(unittest.TestCase):
         self.folder = f"{self.prefix}/lib/verbatim"
 
     def test_libraries_agent_tool_header_and_manual_are_there(self):
-        for path in ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/verbatim-agent",
-                     "include/verbatim/rdma/rdma_verbs.h",
-                     "share/man/man1/verbatim.1", "share/man/man7/verbatim.7"):
+        for path in ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/librdmacm.so.1",
+                     "lib/verbatim/verbatim-agent", "include/verbatim/rdma/rdma_verbs.h", "share/man/man1/verbatim.1",
+                     "share/man/man7/verbatim.7"):
             self.assertTrue(os.path.isfile(f"{self.prefix}/{path}"), path)
 
     def test_every_link_stays_inside_the_prefix(self):
@@ -35,12 +35,18 @@ class Install(unittest.TestCase):
                     self.assertTrue(os.path.realpath(path).startswith(self.prefix), path)
 
     def test_the_loader_finds_the_moved_library(self):
-        client = shutil.which("ibv_devices")
-        self.assertTrue(client, "ibverbs-utils is not installed")
-        for own in ([], ["--only", "ibverbs"]):
-            result = run(self.tool, "run", *own, "--", "sh", "-c", 'ldd "$0"', client)
-            line = next(l for l in result.stdout.splitlines() if "libibverbs.so.1 =>" in l)
-            self.assertIn(f"=> {self.folder}/", line)
+        for client, library in (("ibv_devices", "ibverbs"), ("rping", "rdmacm")):
+            program = shutil.which(client)
+            self.assertTrue(program, f"{client} is not installed")
+            for own in ([], ["--only", library]):
+                result = run(self.tool, "run", *own, "--", "sh", "-c", 'ldd "$0"', program)
+                line = next(l for l in result.stdout.splitlines() if f"lib{library}.so.1 =>" in l)
+                self.assertIn(f"=> {self.folder}/", line)
+
+    def test_the_moved_librdmacm_finds_the_libibverbs_beside_it(self):
+        result = run("ldd", f"{self.folder}/librdmacm.so.1")
+        line = next(l for l in result.stdout.splitlines() if "libibverbs.so.1 =>" in l)
+        self.assertIn(f"=> {self.folder}/libibverbs.so.1", line)
 
     def test_the_moved_tool_sees_the_device(self):
         result = run(self.tool, "devices")

@@ -8,8 +8,9 @@ import unittest
 from tool import BUILD, run
 
 FILES = ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/only/ibverbs/libibverbs.so.1",
-         "lib/verbatim/verbatim-agent", "include/verbatim/rdma/rdma_verbs.h", "share/doc/verbatim/copyright",
-         "share/man/man1/verbatim.1", "share/man/man7/verbatim.7")
+         "lib/verbatim/librdmacm.so.1", "lib/verbatim/only/rdmacm/librdmacm.so.1", "lib/verbatim/verbatim-agent",
+         "include/verbatim/rdma/rdma_verbs.h", "share/doc/verbatim/copyright", "share/man/man1/verbatim.1",
+         "share/man/man7/verbatim.7")
 
 
 class Package(unittest.TestCase):
