@@ -22,6 +22,7 @@ class Install(unittest.TestCase):
     def test_libraries_agent_tool_header_and_manual_are_there(self):
         for path in ("bin/verbatim", "lib/verbatim/libibverbs.so.1", "lib/verbatim/librdmacm.so.1",
                      "lib/verbatim/verbatim-agent", "include/verbatim/rdma/rdma_verbs.h", "share/man/man1/verbatim.1",
+                     "share/man/man3/rdma_get_recv_comp.3verbatim", "share/man/man7/rdma_verbs.7",
                      "share/man/man7/verbatim.7"):
             self.assertTrue(os.path.isfile(f"{self.prefix}/{path}"), path)
 
