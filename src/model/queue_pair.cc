@@ -1,5 +1,6 @@
 #include "model/queue_pair.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -60,8 +61,12 @@ bool is_complete(const QueuePairSetup& setup) {
   return false;
 }
 
-// What the type has no use for is left out, so that it is neither held nor counted.
+// What the type has no use for is left out, so that it is neither held nor counted. Inline data may be as long as the
+// SGEs of a request are in an adapter's queue: programs send 16 bytes inline without having asked for them.
 QueuePairSetup tailored(QueuePairSetup setup) {
+  constexpr uint32_t kSgeBytes = 16;
+  QueuePairCapabilities& capabilities = setup.capabilities;
+  capabilities.max_inline_data = std::max(capabilities.max_inline_data, capabilities.max_send_sge * kSgeBytes);
   if (setup.type == QueuePairType::xrc_send) {
     setup.receive_cq = nullptr;
     setup.capabilities.max_recv_wr = setup.capabilities.max_recv_sge = 0;

@@ -9,14 +9,6 @@ INSTANTIATE_TEST_SUITE_P(Each, PostWay, every_way(), way_name);
 using Post = EachSetting;
 INSTANTIATE_TEST_SUITE_P(Each, Post, every_setting(), setting_name);
 
-// What the queue pair says of itself after it was created.
-ibv_qp_cap capabilities_of(ibv_qp* qp) {
-  ibv_qp_attr attributes{};
-  ibv_qp_init_attr init{};
-  EXPECT_EQ(ibv_query_qp(qp, &attributes, IBV_QP_CAP, &init), 0);
-  return init.cap;
-}
-
 int post_receive(ibv_qp* qp, uint64_t id, std::vector<ibv_sge> sges = {}) {
   ibv_recv_wr request{.wr_id = id, .sg_list = sges.data(), .num_sge = static_cast<int>(sges.size())};
   ibv_recv_wr* bad = nullptr;

@@ -108,12 +108,12 @@ TEST_P(Builders, InlineDataMayBeReusedAtOnce) {
 }
 
 TEST_P(Builders, OneMistakeDropsTheWholeBatch) {
-  uint8_t bytes[kOrdinaryCapabilities.max_inline_data + 1]{};
+  std::vector<uint8_t> bytes(capabilities_of(qp_.get()).max_inline_data + 1);
   ibv_wr_start(builder_);
   write(1, 0);
   set_local(0, 64);
   write(2, 0);
-  ibv_wr_set_inline_data(builder_, bytes, sizeof bytes);
+  ibv_wr_set_inline_data(builder_, bytes.data(), bytes.size());
   write(3, 0);
   set_local(0, 64);
   EXPECT_EQ(ibv_wr_complete(builder_), EINVAL);

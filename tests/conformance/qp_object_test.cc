@@ -46,6 +46,16 @@ TEST_F(QpObject, CapabilitiesOfTheDeviceAreGranted) {
   EXPECT_EQ(creation_error(init), 0);
 }
 
+// rdma_xclient sends so without having asked for it, and rdma_rxe lets it.
+TEST_F(QpObject, InlineDataMayBeAsLongAsTheSgesOfARequest) {
+  ibv_qp_init_attr init = wanted();
+  init.cap.max_send_sge = 3;
+  init.cap.max_inline_data = 0;
+  const QpHandle qp(ibv_create_qp(side_.pd(), &init));
+  ASSERT_TRUE(qp);
+  EXPECT_GE(init.cap.max_inline_data, 3 * sizeof(ibv_sge));
+}
+
 TEST_F(QpObject, CapabilitiesAreWrittenBackAndQueried) {
   ibv_qp_init_attr init = wanted();
   init.sq_sig_all = 1;

@@ -200,4 +200,11 @@ ibv_qp_attr query(ibv_qp* qp) {
 
 ibv_qp_state state_of(ibv_qp* qp) { return query(qp).qp_state; }
 
+ibv_qp_cap capabilities_of(ibv_qp* qp) {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr init{};
+  EXPECT_EQ(ibv_query_qp(qp, &attributes, IBV_QP_CAP, &init), 0);
+  return init.cap;
+}
+
 }  // namespace verbatim::conformance

@@ -132,5 +132,7 @@ int connect(ibv_qp* qp, const Address& peer, const Wiring& wiring = {});
 int to_state(ibv_qp* qp, ibv_qp_state state);
 ibv_qp_attr query(ibv_qp* qp);
 ibv_qp_state state_of(ibv_qp* qp);
+// What it was granted.
+ibv_qp_cap capabilities_of(ibv_qp* qp);
 
 }  // namespace verbatim::conformance
