@@ -25,6 +25,12 @@ uint8_t path_rate(uint32_t mbps) {
   return std::ranges::find_if(kRates, [&](const RateRow& row) { return mbps >= row.mbps; })->rate;
 }
 
+// The way to the network at large first, what stays within the host last.
+int reach(const host::HostInterface& interface) {
+  if (interface.has_default_route) return 0;
+  return interface.kind == host::InterfaceKind::loopback ? 2 : 1;
+}
+
 }  // namespace
 
 KernelNetwork::KernelNetwork() {
@@ -37,8 +43,9 @@ KernelNetwork::KernelNetwork() {
 
 Result<std::vector<cm::HostAddress>> KernelNetwork::addresses() {
   if (watch_) watch_->drain();  // first: what happens while the tables are read is news
-  const Result<std::vector<host::HostInterface>> interfaces = host::host_interfaces();
+  Result<std::vector<host::HostInterface>> interfaces = host::host_interfaces();
   if (!interfaces.ok()) return interfaces.status();
+  std::ranges::stable_sort(interfaces.value(), {}, reach);
   std::vector<cm::HostAddress> addresses;
   for (const host::HostInterface& interface : interfaces.value())
     for (const Gid& ip : interface.addresses)

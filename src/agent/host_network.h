@@ -13,7 +13,7 @@ namespace verbatim::agent {
 class HostNetwork {
  public:
   virtual ~HostNetwork() = default;
-  // As they are now. EMFILE and others: the kernel cannot be asked.
+  // As they are now, those first that lead furthest. EMFILE and others: the kernel cannot be asked.
   virtual Result<std::vector<cm::HostAddress>> addresses() = 0;
   // Readable when they have changed since addresses(); -1: it is not heard. Borrowed.
   virtual int fd() const = 0;

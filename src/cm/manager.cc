@@ -99,6 +99,7 @@ Result<IdView> Manager::query(Owner owner, IdHandle handle) const {
               .tos = id.tos};
   if (const ConnectionEntry* const entry = connections_.find(id.communication)) {
     view.qp = entry->connection.qp();
+    view.qp->receive_psn = id.starting_psn;  // the connection knows it from the reply on, a queue pair before
     if (id.ack_timeout) view.qp->timeout = *id.ack_timeout;
     view.knows_peer = entry->connection.knows_peer();
   }
@@ -178,6 +179,14 @@ const HostAddress* Manager::host_address(const Address& address) const {
   return found == addresses_.end() ? nullptr : &*found;
 }
 
+const HostAddress* Manager::source_towards_group(const Address& group) const {
+  const auto found = std::ranges::find_if(addresses_, [&](const HostAddress& host) {
+    return host.ip.is_ipv4_mapped() == group.ip.is_ipv4_mapped() &&
+           (group.scope_id == 0 || group.scope_id == host.interface_index);
+  });
+  return found == addresses_.end() ? nullptr : &*found;
+}
+
 Status Manager::bind(Owner owner, IdHandle id, const Address& source, bool privileged) {
   const Result<Identifier*> found = find_for(Command::bind, owner, id);
   return found.ok() ? bind_source(*found.value(), source, {}, privileged) : found.status();
@@ -225,9 +234,10 @@ Status Manager::resolve_address(Instant now, Owner owner, IdHandle handle, const
   id.state = IdState::resolving_address;
 
   constexpr uint8_t kHopLimit = 64;
-  const HostAddress* const host = host_address(destination);
+  const bool is_group = destination.ip.is_multicast();
+  const HostAddress* const host = is_group ? source_towards_group(destination) : host_address(destination);
   const HostAddress* const own = id.source.is_wildcard() ? host : host_address(id.source);
-  if (host && own) {
+  if (own && (host || is_group)) {
     arrive(id, *own, kHopLimit);
   } else {
     questions_.push_back({handle, id.source, destination});

@@ -122,6 +122,7 @@ class Manager {
   explicit Manager(const Configuration& configuration);
 
   // --- The host: may be called at any time; who is bound to an address that is gone stays so. ---
+  // In the order of preference for who speaks to a group and does not say from where.
   void set_addresses(std::vector<HostAddress> addresses) { addresses_ = std::move(addresses); }
   // Every identifier that is bound to the device is told, and can only be destroyed from then on.
   void remove_device();
@@ -220,6 +221,7 @@ class Manager {
   Result<Identifier*> find_for(Command command, Owner owner, IdHandle id);
   Status bind_source(Identifier& id, const Address& source, const Address& destination, bool privileged);
   const HostAddress* host_address(const Address& address) const;
+  const HostAddress* source_towards_group(const Address& group) const;
   void arrive(Identifier& id, const HostAddress& source, uint8_t hop_limit);
   void fail_resolution(Identifier& id, int error);
   Path path_of(const Identifier& id) const;

@@ -111,6 +111,10 @@ TEST_F(Connecting, TellsTheServerWhoAsksAndWithWhat) {
   EXPECT_EQ(passive.path->packet_lifetime, 18);
   EXPECT_EQ(passive.path->flow_label, view(client_, active_).path->flow_label);
   EXPECT_EQ(passive.qp->max_dest_rd_atomic, 4);
+  // Who accepts has led its queue pair to RTR before.
+  ASSERT_EQ(accept(server_, passive_, offered(0x222)).error, 0);
+  EXPECT_EQ(name(take_one(client_)), "CONNECT_RESPONSE");
+  EXPECT_EQ(view(client_, active_).qp->send_psn, passive.qp->receive_psn);
 }
 
 TEST_F(Connecting, TellsTheClientWhatTheServerOffers) {

@@ -167,6 +167,20 @@ TEST_F(AnIdentifier, KnowsTheInterfaceOfALinkLocalDestination) {
   EXPECT_EQ(view(me_, id).source.scope_id, kEth);
 }
 
+TEST_F(AnIdentifier, SpeaksToAGroupFromItsAddressOrTheFirst) {
+  const auto source_towards = [&](const Address& group, const Address& source = {}) {
+    const IdHandle id = create(me_, PortSpace::udp, QpType::ud);
+    EXPECT_EQ(resolve(me_, id, group, source).error, 0);
+    EXPECT_EQ(take(me_), Names{"ADDR_RESOLVED"});
+    EXPECT_TRUE(view(me_, id).has_device);
+    return view(me_, id).source.ip;
+  };
+  EXPECT_EQ(source_towards(ipv4("224.0.0.9", kPort)), ipv4("192.0.2.1").ip);
+  EXPECT_EQ(source_towards(ipv4("224.0.0.9", kPort), ipv4("127.0.0.1")), ipv4("127.0.0.1").ip);
+  EXPECT_EQ(source_towards(ipv6("ff0e::9", kPort)), ipv6("fe80::1").ip);
+  EXPECT_EQ(source_towards(ipv6("ff02::9", kPort, kLo)), ipv6("::1").ip);
+}
+
 TEST_F(AnIdentifier, IsToldThatAHostCannotBeReached) {
   const IdHandle id = create(me_);
   ASSERT_EQ(resolve(me_, id, ipv4("198.51.100.1", kPort)).error, 0);
