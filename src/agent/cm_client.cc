@@ -12,7 +12,7 @@ namespace verbatim {
 using namespace agent;
 
 // Waiting takes nothing, so that nothing is lost when a thread is cancelled meanwhile.
-Result<cm::Event> CmChannel::take_event() {
+Result<commands::Taken> CmChannel::take_event() {
   if (link_->is_copy()) return Status{ENODEV};  // the mark is for the parent
   for (;;) {
     char mark;
@@ -21,9 +21,9 @@ Result<cm::Event> CmChannel::take_event() {
     if (waited == 0) return Status{ENODEV};
     const NoCancellation guard;
     if (::recv(socket_.get(), &mark, sizeof mark, MSG_DONTWAIT) != 1) continue;  // another thread was faster
-    const Result<cm::Event> event = call(commands::TakeEvent{handle_});
+    const Result<commands::Taken> taken = call(commands::TakeEvent{handle_});
     // The event was taken back since.
-    if (event.error() != EAGAIN) return event;
+    if (taken.error() != EAGAIN) return taken;
   }
 }
 

@@ -35,6 +35,8 @@ class CmChannel {
   // Readable while there are events to take; may be waited for, made non-blocking and duplicated. Borrowed.
   int fd() const { return socket_.get(); }
   cm::Channel handle() const { return handle_; }
+  // Which agent, and by which connection: what identifiers of two channels share if they can be moved between them.
+  const void* agent() const { return link_.get(); }
 
   // The answer, or the errno that is the manager's answer. ENODEV: the agent is gone. Of a command that names a channel
   // and ends or moves something, it is this one; not of TakeEvent and DropMark, which are take_event()'s.
@@ -53,7 +55,7 @@ class CmChannel {
 
   // Waits for an event, as a read of the descriptor would: EAGAIN if that is non-blocking, EINTR after a signal whose
   // handler does not restart calls. ENODEV: the agent is gone.
-  Result<cm::Event> take_event();
+  Result<commands::Taken> take_event();
 
  private:
   void drop_mark();

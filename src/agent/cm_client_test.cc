@@ -77,9 +77,10 @@ class Program {
   }
 
   std::pair<std::string, cm::IdHandle> next() {
-    const Result<cm::Event> event = channel_->take_event();
-    EXPECT_TRUE(event.ok()) << event.error();
-    return event.ok() ? std::pair(cm::name(event.value()), event.value().id) : std::pair(std::string(), cm::IdHandle());
+    const Result<commands::Taken> taken = channel_->take_event();
+    EXPECT_TRUE(taken.ok()) << taken.error();
+    if (!taken.ok()) return {};
+    return {cm::name(taken.value().event), taken.value().event.id};
   }
 
  private:
@@ -139,10 +140,10 @@ TEST_F(CmClientTest, AProgramIsRejectedWhereNobodyListensAndByAnother) {
   const auto [name, id] = server.next();
   EXPECT_EQ(name, "CONNECT_REQUEST");
   EXPECT_EQ(server.error(Reject{id, wire::RejectReason::consumer_reject, cm::bytes(148)}), 0);
-  const Result<cm::Event> rejected = client.channel().take_event();
+  const Result<commands::Taken> rejected = client.channel().take_event();
   ASSERT_TRUE(rejected.ok());
-  EXPECT_EQ(cm::name(rejected.value()), "REJECTED 28");
-  EXPECT_EQ(rejected.value().private_data, cm::bytes(148));
+  EXPECT_EQ(cm::name(rejected.value().event), "REJECTED 28");
+  EXPECT_EQ(rejected.value().event.private_data, cm::bytes(148));
 }
 
 TEST_F(CmClientTest, ABacklogLimitsTheRequestsThatWait) {

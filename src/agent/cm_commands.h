@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <variant>
 
@@ -28,13 +29,20 @@ struct Ended {
 
 // --- Channels ---
 
+// An event, and what it says anew of its identifier: addresses, a path, a connection. The identifier of a
+// connect_request is the new one.
+struct Taken {
+  cm::Event event;
+  std::optional<cm::IdView> view;
+};
+
 // Goes with one descriptor: the program's end of the channel. EMFILE: the agent has none left.
 struct OpenChannel {
   using Answer = cm::Channel;
 };
 // Only after its mark was read. EAGAIN: there is none.
 struct TakeEvent {
-  using Answer = cm::Event;
+  using Answer = Taken;
   cm::Channel channel;
 };
 struct DropMark {
@@ -180,6 +188,6 @@ struct Failure {
 };
 
 using Answer =
-    std::variant<Failure, Nothing, cm::Channel, cm::IdHandle, cm::MembershipHandle, cm::Event, cm::IdView, Ended>;
+    std::variant<Failure, Nothing, cm::Channel, cm::IdHandle, cm::MembershipHandle, Taken, cm::IdView, Ended>;
 
 }  // namespace verbatim::commands

@@ -219,6 +219,11 @@ void fields(Stream& stream, Value& event) {
          event.ece, event.membership);
 }
 
+template <class Stream, Either<commands::Taken> Value>
+void fields(Stream& stream, Value& taken) {
+  stream(taken.event, taken.view);
+}
+
 template <class Stream, Either<cm::IdView> Value>
 void fields(Stream& stream, Value& view) {
   stream.enumeration(view.state, cm::kLastIdState);

@@ -70,6 +70,8 @@ cm::IdView sample_view() {
           .tos = 7};
 }
 
+Taken sample_taken() { return {sample_event(), sample_view()}; }
+
 // One of each kind, with no field at its default.
 const std::vector<Command> kCommands{
     OpenChannel{},
@@ -100,7 +102,7 @@ const std::vector<Command> kCommands{
 };
 
 const std::vector<Answer> kAnswers{Failure{ENOENT},         Nothing{},      cm::Channel{1}, cm::IdHandle{1},
-                                   cm::MembershipHandle{1}, sample_event(), sample_view(),  Ended{1, true}};
+                                   cm::MembershipHandle{1}, sample_taken(), sample_view(),  Ended{1, true}};
 
 size_t descriptors_of(const Answer& answer) { return std::holds_alternative<cm::Channel>(answer) ? 1 : 0; }
 
@@ -153,8 +155,9 @@ TEST(CmProtocol, ValuesComeBackInTheirPlaces) {
   EXPECT_EQ(offer.ece, sample_offer().ece);
   EXPECT_EQ(offer.q_key, 8u);
 
-  const auto event_answer = decode_answer(encode(Answer(sample_event())).view(), 0);
-  const cm::Event& event = std::get<cm::Event>(event_answer.value());
+  const auto event_answer = decode_answer(encode(Answer(Taken{sample_event(), {}})).view(), 0);
+  EXPECT_FALSE(std::get<Taken>(event_answer.value()).view.has_value());
+  const cm::Event& event = std::get<Taken>(event_answer.value()).event;
   EXPECT_EQ(event.listener, cm::IdHandle{3});
   EXPECT_EQ(event.status, -4);
   EXPECT_EQ(event.datagram, sample_event().datagram);

@@ -33,6 +33,11 @@ bool is_type_of(cm::PortSpace space, cm::QpType type) {
   return false;
 }
 
+bool brings_view(cm::EventType type) {
+  using enum cm::EventType;
+  return type == addr_resolved || type == route_resolved || type == connect_request || type == connect_response;
+}
+
 }  // namespace
 
 CmService::Reply CmService::execute(Instant now, cm::Owner owner, const Command& command) {
@@ -68,7 +73,12 @@ Answer CmService::on(Instant now, cm::Owner owner, const TakeEvent& command) {
   channels_.at(command.channel).marked = false;
   const std::optional<cm::Event> event = manager_.take_event(command.channel);
   mark(now, command.channel);
-  return event ? Answer(*event) : Answer(Failure{EAGAIN});
+  if (!event) return Failure{EAGAIN};
+  Taken taken{.event = *event};
+  if (brings_view(event->type)) {
+    if (const Result<cm::IdView> view = manager_.query(owner, event->id); view.ok()) taken.view = view.value();
+  }
+  return taken;
 }
 
 Answer CmService::on(Instant now, cm::Owner owner, const DropMark& command) {

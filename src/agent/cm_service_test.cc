@@ -78,9 +78,11 @@ class CmServiceTest : public testing::Test {
   }
   cm::Event take_one(const Program& program) {
     EXPECT_TRUE(read_mark(program)) << "no event";
-    const Result<cm::Event> event = call(program, TakeEvent{program.channel});
-    EXPECT_TRUE(event.ok()) << event.error();
-    return event.ok() ? event.value() : cm::Event{};
+    const Result<Taken> taken = call(program, TakeEvent{program.channel});
+    EXPECT_TRUE(taken.ok()) << taken.error();
+    if (!taken.ok()) return {};
+    last_view_ = taken.value().view;
+    return taken.value().event;
   }
   Names take(const Program& program) {
     Names names;
@@ -144,6 +146,7 @@ class CmServiceTest : public testing::Test {
   FakeNetwork* const network_ = new FakeNetwork;  // the service's
   Instant now_{1'000'000'000};
   CmService service_{{.ca_guid = 1, .seed = 1}, std::unique_ptr<HostNetwork>(network_)};
+  std::optional<cm::IdView> last_view_;  // that came with the event that was taken last
   uint64_t last_owner_ = 0;
   uint64_t last_context_ = 0;
   uint32_t last_qpn_ = 0x1000;
@@ -158,6 +161,8 @@ TEST_F(CmServiceTest, AChannelIsReadableAsLongAsThereAreEvents) {
   EXPECT_EQ(cm::name(first), "ADDR_RESOLVED");
   EXPECT_EQ(first.id, id);
   EXPECT_EQ(first.context, last_context_);
+  ASSERT_TRUE(last_view_.has_value());
+  EXPECT_EQ(last_view_->destination, kServer);
   EXPECT_TRUE(is_marked(client));
   EXPECT_EQ(cm::name(take_one(client)), "ROUTE_RESOLVED");
   EXPECT_FALSE(is_marked(client));
@@ -196,6 +201,7 @@ TEST_F(CmServiceTest, ARejectedProgramIsToldWhy) {
   EXPECT_EQ(call(server, Reject{request.id, wire::RejectReason::consumer_reject, cm::bytes(7)}).error(), 0);
   take_one(client), take_one(client);
   const cm::Event rejected = take_one(client);
+  EXPECT_FALSE(last_view_.has_value()) << "there is nothing new of the identifier";
   EXPECT_EQ(cm::name(rejected), "REJECTED 28");
   EXPECT_EQ(rejected.private_data.bytes()[6], 0x5a);
   expect_nothing_left();

@@ -11,7 +11,7 @@
 
 namespace verbatim::agent {
 
-inline constexpr size_t kMaxFrame = 512;
+inline constexpr size_t kMaxFrame = 768;
 inline constexpr size_t kMaxDescriptors = 2;
 
 // Without its descriptors.
