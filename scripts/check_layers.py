@@ -26,10 +26,10 @@ LAYERS = {
     "model": ["base", "proto", "local"],
     "engine": ["base", "wire", "proto", "link", "local", "model", "agent/client"],
     "runtime": ["base", "wire", "proto", "cm", "link", "persist", "host", "obs", "local", "model", "engine",
-                "agent/client", "agent/slot_claim", "agent/name_claim"],
+                "agent/client", "agent/slot_claim", "agent/name_claim", "agent/installed_agent"],
     "api/ibverbs": ["base", "proto", "host", "local", "model", "engine", "runtime"],
-    "api/rdmacm": ["base", "proto", "host", "local", "model", "engine", "runtime", "cm", "agent/client",
-                   "agent/cm_client"],
+    "api/rdmacm": ["base", "wire", "proto", "host", "local", "model", "engine", "runtime", "cm", "agent/client",
+                   "agent/cm_client", "agent/installed_agent"],
     # These stand on the public headers of the two above, as on any other verbs library.
     "api/rpma": [],
     "api/rsocket": [],

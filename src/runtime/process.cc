@@ -1,13 +1,12 @@
 #include "runtime/process.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 
+#include "agent/installed_agent.h"
 #include "base/log.h"
 #include "base/no_cancellation.h"
 #include "base/no_memory.h"
@@ -57,15 +56,6 @@ class HostAddresses final : public model::AddressSource {
  private:
   std::vector<model::GidInterface> last_;
 };
-
-// The agent lies beside the library that this code is in, wherever its folder was moved to.
-std::string agent_path() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(&agent_path), &info) || !info.dli_fname) return "";
-  std::error_code error;
-  const std::filesystem::path library = std::filesystem::canonical(info.dli_fname, error);
-  return error ? "" : (library.parent_path() / "verbatim-agent").string();
-}
 
 void start_log(const Configuration& configuration) {
   if (configuration.log_level == LogLevel::off) return;
@@ -189,7 +179,7 @@ Status Process::start_engine() {
   if (engine_.running()) return Status::success();
   if (!client_) {
     auto client = std::make_unique<AgentClient>(
-        identity_, agent_path(),
+        identity_, agent::installed_agent_path(),
         MemberDescription{
             adapter_->incarnation(), {}, adapter_->segment_fd(), sizeof(local::Segment), adapter_->doorbell_fd()});
     if (!client->valid()) return {EMFILE};
@@ -227,7 +217,7 @@ Status Process::join() {
     describe_slots();
   }
   if (Status status = client_->start(); !status.ok()) {
-    log(LogLevel::warn, "no agent: {} ({})", strerror(status.error), agent_path());
+    log(LogLevel::warn, "no agent: {} ({})", strerror(status.error), agent::installed_agent_path());
     return status;
   }
   std::lock_guard slots_lock(slots_mutex_);

@@ -7,10 +7,10 @@
 
 #include "api/ibverbs/convert_attributes.h"
 #include "api/ibverbs/convert_queue_pair.h"
-#include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
 #include "api/ibverbs/out_of_memory.h"
 #include "api/ibverbs/reply_path.h"
+#include "base/export.h"
 #include "host/host_interfaces.h"
 
 using namespace verbatim;

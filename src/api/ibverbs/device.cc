@@ -9,10 +9,10 @@
 #include <string>
 
 #include "api/ibverbs/convert_attributes.h"
-#include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
 #include "api/ibverbs/out_of_memory.h"
 #include "api/ibverbs/port.h"
+#include "base/export.h"
 #include "base/no_cancellation.h"
 #include "runtime/configuration.h"
 #include "runtime/device_identity.h"

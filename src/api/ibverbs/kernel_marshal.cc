@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "api/ibverbs/export.h"
+#include "base/export.h"
 
 VERBATIM_EXPORT void ibv_copy_ah_attr_from_kern(ibv_ah_attr* to, const ib_uverbs_ah_attr* from) {
   std::memcpy(to->grh.dgid.raw, from->grh.dgid, sizeof to->grh.dgid.raw);

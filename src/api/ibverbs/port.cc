@@ -5,8 +5,8 @@
 #include <endian.h>
 
 #include "api/ibverbs/convert_attributes.h"
-#include "api/ibverbs/export.h"
 #include "api/ibverbs/objects.h"
+#include "base/export.h"
 
 #undef ibv_query_port
 

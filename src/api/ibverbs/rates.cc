@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "api/ibverbs/export.h"
+#include "base/export.h"
 
 namespace {
 

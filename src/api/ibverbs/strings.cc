@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "api/ibverbs/export.h"
+#include "base/export.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "api/ibverbs/export.h"
+#include "base/export.h"
 #include "base/file_descriptor.h"
 
 namespace {
