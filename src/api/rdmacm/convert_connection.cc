@@ -15,6 +15,8 @@ void lend(const cm::PrivateData& data, Parameters& to) {
   to.private_data = data.size() > 0 ? data.bytes().data() : nullptr;
 }
 
+}  // namespace
+
 ibv_ah_attr address_of(const cm::Path& path) {
   ibv_ah_attr address{};
   std::ranges::copy(path.destination.bytes, address.grh.dgid.raw);
@@ -28,12 +30,9 @@ ibv_ah_attr address_of(const cm::Path& path) {
   return address;
 }
 
-}  // namespace
-
-std::optional<cm::Offer> from_c(const rdma_conn_param* parameters) {
+cm::Offer from_c(const rdma_conn_param* parameters) {
   if (!parameters) return cm::Offer{};
-  const size_t length = parameters->private_data_len;
-  if (length > 0 && !parameters->private_data) return std::nullopt;
+  const size_t length = parameters->private_data ? parameters->private_data_len : 0;
   return cm::Offer{
       .parameters = {.qpn = {parameters->qp_num},
                      .srq = parameters->srq != 0,
