@@ -9,25 +9,25 @@
 typedef struct rdma_cm_id* Id;
 typedef struct ibv_mr* Mr;
 
-int (*const create_srq)(Id, struct ibv_pd*, struct ibv_srq_init_attr*) = rdma_create_srq;
-int (*const create_srq_ex)(Id, struct ibv_srq_init_attr_ex*) = rdma_create_srq_ex;
-void (*const destroy_srq)(Id) = rdma_destroy_srq;
-int (*const set_errno)(int) = rdma_seterrno;
-Mr (*const reg_msgs)(Id, void*, size_t) = rdma_reg_msgs;
-Mr (*const reg_read)(Id, void*, size_t) = rdma_reg_read;
-Mr (*const reg_write)(Id, void*, size_t) = rdma_reg_write;
-int (*const dereg_mr)(Mr) = rdma_dereg_mr;
-int (*const post_recv)(Id, void*, void*, size_t, Mr) = rdma_post_recv;
-int (*const post_recvv)(Id, void*, struct ibv_sge*, int) = rdma_post_recvv;
-int (*const post_send)(Id, void*, void*, size_t, Mr, int) = rdma_post_send;
-int (*const post_sendv)(Id, void*, struct ibv_sge*, int, int) = rdma_post_sendv;
-int (*const post_read)(Id, void*, void*, size_t, Mr, int, uint64_t, uint32_t) = rdma_post_read;
-int (*const post_readv)(Id, void*, struct ibv_sge*, int, int, uint64_t, uint32_t) = rdma_post_readv;
-int (*const post_write)(Id, void*, void*, size_t, Mr, int, uint64_t, uint32_t) = rdma_post_write;
-int (*const post_writev)(Id, void*, struct ibv_sge*, int, int, uint64_t, uint32_t) = rdma_post_writev;
-int (*const post_ud_send)(Id, void*, void*, size_t, Mr, int, struct ibv_ah*, uint32_t) = rdma_post_ud_send;
-int (*const get_send_comp)(Id, struct ibv_wc*) = rdma_get_send_comp;
-int (*const get_recv_comp)(Id, struct ibv_wc*) = rdma_get_recv_comp;
+int (*create_srq)(Id, struct ibv_pd*, struct ibv_srq_init_attr*) = rdma_create_srq;
+int (*create_srq_ex)(Id, struct ibv_srq_init_attr_ex*) = rdma_create_srq_ex;
+void (*destroy_srq)(Id) = rdma_destroy_srq;
+int (*set_errno)(int) = rdma_seterrno;
+Mr (*reg_msgs)(Id, void*, size_t) = rdma_reg_msgs;
+Mr (*reg_read)(Id, void*, size_t) = rdma_reg_read;
+Mr (*reg_write)(Id, void*, size_t) = rdma_reg_write;
+int (*dereg_mr)(Mr) = rdma_dereg_mr;
+int (*post_recv)(Id, void*, void*, size_t, Mr) = rdma_post_recv;
+int (*post_recvv)(Id, void*, struct ibv_sge*, int) = rdma_post_recvv;
+int (*post_send)(Id, void*, void*, size_t, Mr, int) = rdma_post_send;
+int (*post_sendv)(Id, void*, struct ibv_sge*, int, int) = rdma_post_sendv;
+int (*post_read)(Id, void*, void*, size_t, Mr, int, uint64_t, uint32_t) = rdma_post_read;
+int (*post_readv)(Id, void*, struct ibv_sge*, int, int, uint64_t, uint32_t) = rdma_post_readv;
+int (*post_write)(Id, void*, void*, size_t, Mr, int, uint64_t, uint32_t) = rdma_post_write;
+int (*post_writev)(Id, void*, struct ibv_sge*, int, int, uint64_t, uint32_t) = rdma_post_writev;
+int (*post_ud_send)(Id, void*, void*, size_t, Mr, int, struct ibv_ah*, uint32_t) = rdma_post_ud_send;
+int (*get_send_comp)(Id, struct ibv_wc*) = rdma_get_send_comp;
+int (*get_recv_comp)(Id, struct ibv_wc*) = rdma_get_recv_comp;
 
 // As programs call them.
 int exchange(Id id, char* buffer, size_t length) {
