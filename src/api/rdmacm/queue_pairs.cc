@@ -9,6 +9,8 @@ namespace verbatim::api {
 namespace {
 
 constexpr uint8_t kPort = 1;
+// IBV_ACCESS_FLUSH_GLOBAL and IBV_ACCESS_FLUSH_PERSISTENT, which the header does not have yet.
+constexpr unsigned kFlushRights = 1u << 8 | 1u << 9;
 
 // Verbs that return an errno, or NULL and errno.
 Status failed() { return {errno != 0 ? errno : EIO}; }
@@ -48,7 +50,7 @@ Status choose_domain(IdObject& id, ibv_qp_init_attr_ex& attributes) {
   }
   if (!(attributes.comp_mask & IBV_QP_INIT_ATTR_PD) || !attributes.pd) attributes.pd = id.base.pd;
   attributes.comp_mask |= IBV_QP_INIT_ATTR_PD;
-  return {attributes.pd->context == id.base.verbs ? 0 : EINVAL};
+  return {attributes.pd && attributes.pd->context == id.base.verbs ? 0 : EINVAL};
 }
 
 Status choose_cqs(IdObject& id, ibv_qp_init_attr_ex& attributes) {
@@ -92,7 +94,7 @@ Transition to_init(const IdObject& id) {
   if (!id.view.qp) return to;
   to.attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   if (id.view.qp->max_dest_rd_atomic > 0)
-    to.attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    to.attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | kFlushRights;
   return to;
 }
 
@@ -132,10 +134,12 @@ Transition to_rts(const IdObject& id, const cm::QpAttributes& qp) {
 
 }  // namespace
 
-// A connection that is not there yet has nothing to say but what INIT needs, whichever state is asked for.
+// A connection that was not asked for yet has nothing to say but what INIT needs, whichever state is asked for; one
+// that was not answered yet cannot say more.
 Result<Transition> transition_to(ibv_qp_state state, const IdObject& id) {
   const std::optional<cm::QpAttributes>& qp = id.view.qp;
   Result<Transition> to = Status{EINVAL};
+  if (qp && !id.view.knows_peer && state != IBV_QPS_INIT) return to;
   if (id.is_for_datagrams() || !qp || state == IBV_QPS_INIT)
     to = to_init(id);
   else if (state == IBV_QPS_RTR)
@@ -160,7 +164,7 @@ Status create_queue_pair(IdObject& id, ibv_qp_init_attr_ex& attributes) {
     if (!id.base.srq) destroy_cqs(id.base);
     return made;
   }
-  id.base.pd = qp->pd;
+  if (qp->pd) id.base.pd = qp->pd;  // a receiver of XRC has none
   id.base.qp = qp;
   return made;
 }
@@ -204,7 +208,7 @@ Status create_shared_receive_queue(IdObject& id, ibv_srq_init_attr_ex& attribute
   if (!manager.ok()) return manager.status();
   if (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attributes.pd) attributes.pd = id.base.pd;
   attributes.comp_mask |= IBV_SRQ_INIT_ATTR_PD;
-  if (attributes.pd->context != id.base.verbs) return {EINVAL};
+  if (!attributes.pd || attributes.pd->context != id.base.verbs) return {EINVAL};
   const bool is_xrc = attributes.srq_type == IBV_SRQT_XRC;
   if (is_xrc && (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attributes.xrcd)) {
     const Result<ibv_xrcd*> domain = manager.value()->default_xrc_domain();
