@@ -158,6 +158,10 @@ void Device::serve_lanes() {
   lanes_.turn(lane_receiver_);
 }
 
+void Device::hear_answers() {
+  if (lanes_.in_use()) lanes_.take_turn(lane_receiver_);
+}
+
 void Device::expect_sleep() {
   polls_.store(0, std::memory_order_relaxed);
   adapter().awake_word().store(0, std::memory_order_seq_cst);  // pairs with Peer::wake

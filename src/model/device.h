@@ -109,6 +109,8 @@ class Device {
 
   // Serves messages that have come, for whoever polls. Cheap when there are none.
   void serve_lanes();
+  // What peers have answered by now has been heard when this returns. Without the lock of a queue pair.
+  void hear_answers();
   // Whoever polls is about to sleep: what comes from now on wakes the engine.
   void expect_sleep();
   // Some peer has ended: requests that it was to answer end.

@@ -145,6 +145,8 @@ void QueuePair::silence() {
 Status QueuePair::modify(const QueuePairAttributes& wanted, uint32_t mask) {
   mask = meaningful(core_.setup.type, mask);
   bool narrowed = false;
+  // An adapter's acknowledgements do not wait until somebody polls: what was answered before counts.
+  if ((mask & attribute::kState) && wanted.state == QueuePairState::err) core_.device.hear_answers();
   {
     std::lock_guard lock(mutex_);
     const QueuePairState from = state();

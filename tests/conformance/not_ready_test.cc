@@ -324,6 +324,30 @@ TEST_P(DatagramToNobody, SucceedsAndIsLost) {
   EXPECT_EQ(received->byte_len, 40u + 32u);
 }
 
+// Whoever leads a queue pair to ERR because the peer has finished must not lose what the peer has acknowledged.
+class EndOfATalk : public PairTest, public testing::WithParamInterface<Setting> {};
+INSTANTIATE_TEST_SUITE_P(Each, EndOfATalk, every_setting(), setting_name);
+
+TEST_P(EndOfATalk, WhatWasAnsweredBeforeSucceedsAndWhatWasSentBeforeIsReceived) {
+  set_up(GetParam(), IBV_WR_SEND, kLength);
+  connect(kPatient);
+  ibv_sge sge = local(128, 64);
+  ibv_recv_wr receive{.wr_id = 2, .sg_list = &sge, .num_sge = 1};
+  ibv_recv_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_recv(qp_.get(), &receive, &bad), 0);
+  ASSERT_EQ(far_->post_receive(0, 7, {{0, 64}}), 0);
+  EXPECT_EQ(post(Request{.id = 1, .opcode = IBV_WR_SEND, .sges = {local(0, 64)}}), kAllPosted);
+  const std::optional<ibv_wc> received = far_->poll();
+  ASSERT_TRUE(received);
+  EXPECT_EQ(received->wr_id, 7u);
+  ASSERT_EQ(far_->post_send(0, {.id = 8, .opcode = IBV_WR_SEND, .piece = {0, 64}}), 0);
+  ASSERT_EQ(to_state(qp_.get(), IBV_QPS_ERR), 0);
+  for (int i = 0; i < 2; ++i) {
+    const Outcome outcome = next();
+    EXPECT_TRUE(outcome == succeeded(1) || outcome == succeeded(2)) << i;
+  }
+}
+
 // One side of a long message is killed while the receiver fetches it.
 class DeathInAFetch : public PairTest, public testing::WithParamInterface<Setting> {
  protected:
