@@ -2,6 +2,7 @@
 import unittest
 
 import perftest_case
+from cm_pair import CmPerftest
 from perftest_matrix import ATOMICS, MESSAGES, OLD_ON_REQUEST, ONE_SIDED, POST_SEND, WORK_REQUEST_CALLS
 
 
@@ -30,6 +31,15 @@ class OldOnRequest(perftest_case.PerftestCase):
     variants, interface = ONE_SIDED + MESSAGES + ATOMICS, OLD_ON_REQUEST
     all_variants = all_sizes = False
     kinds = ()
+
+
+class ByRdmaCm(perftest_case.PerftestCase):
+    """-R: the queue pairs are connected by rdma_cm, which perftest does not do for XRC."""
+    variants = [variant for variant in ONE_SIDED + MESSAGES + ATOMICS if variant.connection != "XRC"]
+    interface, pair = POST_SEND, CmPerftest
+    all_sizes = False
+    kinds = ("options", "sleeping")
+    default_kinds = ()
 
 
 if __name__ == "__main__":

@@ -71,11 +71,9 @@ class Pair:
             self._logs = self._cleanup.enter_context(tempfile.TemporaryDirectory())
             os.chmod(self._logs, 0o777)
             self._environment["VERBATIM_LOG"] = f"warn:{self._logs}/%p"
-            self._port = self._cleanup.enter_context(reserved_port())
+            self._port = self._choose_port()
             self.server = self._start("server")
-            wait_until(lambda: has_socket(self._port, LISTENS) or self.server.status is not None, SECONDS_TO_LISTEN)
-            if not has_socket(self._port, LISTENS):
-                raise AssertionError("the server does not listen\n" + self.server.report("server"))
+            self._await_server()
             for _ in range(self._number):
                 self.clients.append(self._start("client", HOST))
             self._cleanup = self._cleanup.pop_all()
@@ -89,12 +87,22 @@ class Pair:
     def client(self):
         return self.clients[0]
 
+    def _choose_port(self):
+        return self._cleanup.enter_context(reserved_port())
+
+    def _await_server(self):
+        wait_until(lambda: has_socket(self._port, LISTENS) or self.server.status is not None, SECONDS_TO_LISTEN)
+        if not has_socket(self._port, LISTENS):
+            raise AssertionError("the server does not listen\n" + self.server.report("server"))
+
     def _start(self, side, *host):
-        program = [self._program, "-d", DEVICE, "-p", str(self._port), *self._arguments[side], *host]
-        process = Process(self._installation.command(self._user, *program), self._environment,
-                          self._installation.folder, self._terminal)
+        command = self._installation.command(self._user, *self._command(side, *host))
+        process = Process(command, self._environment, self._installation.folder, self._terminal)
         self._cleanup.callback(process.end)
         return process
+
+    def _command(self, side, *host):
+        return [self._program, "-d", DEVICE, "-p", str(self._port), *self._arguments[side], *host]
 
     def connected(self):
         """Whether the client has reached the server; before that, the server waits for one as long as it takes."""

@@ -29,6 +29,7 @@ class PerftestCase(ClientCase):
     """
     variants = []
     interface = None
+    pair = Pair  # how the sides find each other
     kinds = KINDS  # of options
     # By default:
     all_variants = True  # or one of each program
@@ -101,10 +102,10 @@ class PerftestCase(ClientCase):
             ceiling.measure()
             common = ["-F", *variant.arguments(), *self.interface.arguments]
             for _ in range(CLOCK_ATTEMPTS):
-                with Pair(self.installation, self.namespace, user, variant.program,
-                          [*common, *(server_arguments or option.arguments)],
-                          [*common, *(client_arguments or option.arguments)],
-                          {**self.interface.environment, **option.environment}) as pair:
+                with self.pair(self.installation, self.namespace, user, variant.program,
+                               [*common, *(server_arguments or option.arguments)],
+                               [*common, *(client_arguments or option.arguments)],
+                               {**self.interface.environment, **option.environment}) as pair:
                     self.assertEqual(pair.wait(SECONDS), (0, 0), pair.report())
                 if all(knows_its_clock(side.output) for side in (pair.server, pair.client)):
                     break

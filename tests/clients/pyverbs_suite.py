@@ -14,8 +14,8 @@ INTERPRETER = "/usr/bin/python3"  # the one that python3-pyverbs is built for, w
 WORKER = os.path.join(os.path.dirname(__file__), "pyverbs_worker.py")
 SKIPS = os.path.join(os.path.dirname(__file__), "../../docs/TESTING.md")
 
-# Tests of one vendor's devices, and of rdma_cm, which is another library.
-NOT_OURS = re.compile(r"test_(mlx5_\w+|efa\w*|cuda_\w+|rdmacm)")
+# Tests of one vendor's devices.
+NOT_OURS = re.compile(r"test_(mlx5_\w+|efa\w*|cuda_\w+)")
 
 
 def unpack(folder):

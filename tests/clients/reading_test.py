@@ -1,11 +1,13 @@
 """What the client tests read from the programs' output, shown on output of known content."""
 import unittest
 
+from cm_pair import NOBODY_LISTENS
 from figures import problems_of as figure_problems_of
 from perftest_matrix import ALL, MAPPED, NONE, Variant
 from perftest import knows_its_clock, options_in, rows_in
 from pingpong import PROGRAMS, XRC, Case, cases, problems_of as pingpong_problems_of
 from pyverbs_suite import Outcome, outcomes_in, problems_of, skips_in
+from rping import pings_in
 
 BANDWIDTH = """\
  Dual-port       : OFF          Device         : verbatim0
@@ -47,6 +49,29 @@ SKIPS = """\
 
 | `test_late.*` | not in the table | |
 """
+
+PINGS = """\
+server ping data: rdma-ping-0: ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqr
+server ping data: rdma-ping-1: BCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrs
+wait for RDMA_READ_ADV state 10
+"""
+
+
+class Connections(unittest.TestCase):
+    def test_pings_are_those_of_one_side(self):
+        self.assertEqual(pings_in(PINGS, "server"), [0, 1])
+        self.assertEqual(pings_in(PINGS, "client"), [])
+        self.assertEqual(pings_in("ping data: rdma-ping-7: A", "client"), [7])
+
+    def test_a_server_that_does_not_listen_yet_is_told_from_one_that_refuses(self):
+        for refusal in ("cma event RDMA_CM_EVENT_REJECTED, error 8", "cmatose: event: RDMA_CM_EVENT_REJECTED, error: 8",
+                        "Event: RDMA_CM_EVENT_REJECTED; error: 8.", "rdma_connect: Connection refused",
+                        "udaddy: event: RDMA_CM_EVENT_UNREACHABLE, error: 1"):
+            self.assertRegex(refusal, NOBODY_LISTENS)
+        for refusal in ("cma event RDMA_CM_EVENT_REJECTED, error 28",
+                        "udaddy: event: RDMA_CM_EVENT_UNREACHABLE, error: 2",
+                        "udaddy: event: RDMA_CM_EVENT_UNREACHABLE, error: -110"):
+            self.assertNotRegex(refusal, NOBODY_LISTENS)
 
 
 class Tables(unittest.TestCase):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every inline function of <infiniband/verbs.h> is called by some conformance test: they look into our objects without
-passing through a symbol, so that no table of symbols covers them.
+"""Every inline function of a header of the distribution is called by some conformance test: they look into our objects
+without passing through a symbol, so that no table of symbols covers them.
 
 usage: inline_functions.py HEADER FOLDER
 """
@@ -23,6 +23,7 @@ ELSEWHERE = {
     "ibv_wc_read_cvlan": "of a CQ with IBV_WC_EX_WITH_CVLAN",
     "ibv_wc_read_flow_tag": "of a CQ with IBV_WC_EX_WITH_FLOW_TAG",
     "ibv_wc_read_tm_info": "of a CQ with IBV_WC_EX_WITH_TM_INFO",
+    "rdma_seterrno": "by each other one",
     "ibv_wc_read_invalidated_rkey": "the slot of ibv_wc_read_imm_data",
 }
 
