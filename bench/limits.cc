@@ -1,12 +1,14 @@
 // What this machine allows: the limit that each figure of bench/report.py stands beside.
 //
-// usage: limits ping-pong | eventfd | memcpy BYTES | process_vm_writev BYTES | process_vm_readv BYTES
+// usage: limits ping-pong | eventfd | tcp-connection | memcpy BYTES | process_vm_writev BYTES | process_vm_readv BYTES
 // Prints one number of nanoseconds, the median of many windows: half a round trip between two processes for the first
 // two, one call of that size for the others, whose memory is as hot as the calls before left it.
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,6 +168,36 @@ double process_memory(Call call, size_t length) {
   });
 }
 
+// --- a connection ---------------------------------------------------------------------------------------------------
+
+// Of TCP on loopback: until both sides have it, and both know of its end.
+double tcp_connection() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 || listen(listener, 128) != 0 ||
+      getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    fail("listen");
+  const Child child([&] {
+    for (;;) {
+      const int one = accept(listener, nullptr, nullptr);
+      char byte;
+      if (one < 0 || write(one, "", 1) != 1 || read(one, &byte, 1) != 0) fail("accept");
+      close(one);
+    }
+  });
+  return median([&] {
+    const int one = socket(AF_INET, SOCK_STREAM, 0);
+    char byte;
+    if (connect(one, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || read(one, &byte, 1) != 1)
+      fail("connect");
+    if (shutdown(one, SHUT_WR) != 0 || read(one, &byte, 1) != 0) fail("shutdown");
+    close(one);
+  });
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -176,6 +208,8 @@ int main(int count, char** arguments) {
     figure = ping_pong();
   } else if (what == "eventfd" && count == 2) {
     figure = eventfd_ping_pong();
+  } else if (what == "tcp-connection" && count == 2) {
+    figure = tcp_connection();
   } else if (what == "memcpy" && length) {
     figure = memcpy_of(length);
   } else if (what == "process_vm_writev" && length) {
@@ -184,7 +218,8 @@ int main(int count, char** arguments) {
     figure = process_memory(process_vm_readv, length);
   } else {
     fprintf(stderr,
-            "usage: limits ping-pong | eventfd | memcpy BYTES | process_vm_writev BYTES | process_vm_readv BYTES\n");
+            "usage: limits ping-pong | eventfd | tcp-connection | memcpy BYTES | process_vm_writev BYTES | "
+            "process_vm_readv BYTES\n");
     return 2;
   }
   printf("%.1f\n", figure);

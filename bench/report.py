@@ -148,7 +148,13 @@ class Bench:
         return found.values[row.column] * (1e6 if row.column == RATE else 1e3)
 
     def footprint(self, *arguments, wrapper=()):
-        command = self._installation.command(self._user, *wrapper, os.path.join(BENCH, "footprint"), *arguments)
+        return self._run("footprint", *arguments, wrapper=wrapper)
+
+    def connections(self, *arguments):
+        return self._run("connections", *arguments).stdout.split()
+
+    def _run(self, program, *arguments, wrapper=()):
+        command = self._installation.command(self._user, *wrapper, os.path.join(BENCH, program), *arguments)
         environment = {**os.environ, **self._namespace.environment}
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=SECONDS)
 
@@ -185,8 +191,21 @@ def compare(bench, row, rounds):
     return [row.name, in_words(value, row.column), f"{name}: {in_words(limit, unit)}", row.promise.text, kept]
 
 
+def connecting(bench, rounds):
+    """A line of the table: from the first call to the end, one connection after the other."""
+    ours, limits = [], []
+    for _ in range(rounds):
+        limits.append(run_limit("tcp-connection"))
+        ours.append(float(bench.connections("rate", "1000")[0]))
+    value, limit = statistics.median(ours), statistics.median(limits)
+    return ["rdma_connect, one after the other", f"{1e9 / value:.0f} /s", f"TCP: {1e9 / limit:.0f} /s",
+            "at least half the limit", "yes" if value <= 2 * limit else "**no**"]
+
+
 def objects(bench):
     """Lines of the second table."""
+    size, descriptors = bench.connections("open", "10000")
+    yield ["a connection (10,000 at once)", f"{float(size):.0f} bytes, {float(descriptors):.2f} descriptors"]
     for line in bench.footprint("objects").stdout.splitlines():
         name, first, second = line.split()
         if name == "queue-pairs":
@@ -223,6 +242,8 @@ def main():
             for row in [*latency_rows(), *bandwidth_rows(), *rate_rows()]:
                 lines.append(compare(bench, row, rounds))
                 print("  ".join(lines[-1]), flush=True)
+            lines.append(connecting(bench, rounds))
+            print("  ".join(lines[-1]), flush=True)
             costs = list(objects(bench))
     finally:
         installation.remove()
