@@ -16,11 +16,11 @@ Result<commands::Taken> CmChannel::take_event() {
   if (link_->is_copy()) return Status{ENODEV};  // the mark is for the parent
   for (;;) {
     char mark;
-    const ssize_t waited = ::recv(socket_.get(), &mark, sizeof mark, MSG_PEEK);
+    const ssize_t waited = ::recv(fd(), &mark, sizeof mark, MSG_PEEK);
     if (waited < 0) return Status{errno};
     if (waited == 0) return Status{ENODEV};
     const NoCancellation guard;
-    if (::recv(socket_.get(), &mark, sizeof mark, MSG_DONTWAIT) != 1) continue;  // another thread was faster
+    if (::recv(fd(), &mark, sizeof mark, MSG_DONTWAIT) != 1) continue;  // another thread was faster
     const Result<commands::Taken> taken = call(commands::TakeEvent{handle_});
     // The event was taken back since.
     if (taken.error() != EAGAIN) return taken;
@@ -31,7 +31,7 @@ Result<commands::Taken> CmChannel::take_event() {
 void CmChannel::drop_mark() {
   const NoCancellation guard;
   char mark;
-  if (::recv(socket_.get(), &mark, sizeof mark, MSG_DONTWAIT) != 1) return;
+  if (::recv(fd(), &mark, sizeof mark, MSG_DONTWAIT) != 1) return;
   [[maybe_unused]] const Result<commands::Answer> dropped = link_->exchange(commands::DropMark{handle_});
 }
 

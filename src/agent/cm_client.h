@@ -9,6 +9,9 @@
 // and its channels fail with ENODEV; to destroy them closes descriptors and tells nobody anything.
 #pragma once
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cassert>
 #include <memory>
 #include <mutex>
@@ -30,10 +33,15 @@ namespace verbatim {
 class CmChannel {
  public:
   CmChannel(std::shared_ptr<agent::CmLink> link, cm::Channel handle, FileDescriptor socket)
-      : link_(std::move(link)), handle_(handle), socket_(std::move(socket)) {}
+      : link_(std::move(link)), handle_(handle), socket_(socket.release()) {}
+  CmChannel(const CmChannel&) = delete;
+  CmChannel& operator=(const CmChannel&) = delete;
+  ~CmChannel() { ::close(fd()); }
 
   // Readable while there are events to take; may be waited for, made non-blocking and duplicated. Borrowed.
-  int fd() const { return socket_.get(); }
+  int fd() const { return socket_.load(std::memory_order_relaxed); }
+  // The caller has a copy of the descriptor, which is the channel's from now on, and the former is the caller's.
+  void move_to(int fd) { socket_.store(fd, std::memory_order_relaxed); }
   cm::Channel handle() const { return handle_; }
   // Which agent, and by which connection: what identifiers of two channels share if they can be moved between them.
   const void* agent() const { return link_.get(); }
@@ -62,7 +70,7 @@ class CmChannel {
 
   const std::shared_ptr<agent::CmLink> link_;
   const cm::Channel handle_;
-  const FileDescriptor socket_;
+  std::atomic<int> socket_;  // independent of other memory
 };
 
 class CmClient {

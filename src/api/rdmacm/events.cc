@@ -144,7 +144,7 @@ EventObject* event_of(CmChannel& channel, const commands::Taken& taken) {
 
 Result<EventObject*> next_event(EventChannelObject& channel) {
   for (;;) {
-    const Result<commands::Taken> taken = channel.impl->take_event();
+    const Result<commands::Taken> taken = channel.current().take_event();
     if (!taken.ok()) return taken.status();
     const NoCancellation guard;
     if (EventObject* const event = event_of(*channel.impl, taken.value())) return event;

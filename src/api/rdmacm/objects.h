@@ -22,6 +22,19 @@ namespace verbatim::api {
 struct EventChannelObject {
   rdma_event_channel base{};
   std::unique_ptr<CmChannel> impl;
+
+  EventChannelObject() = default;
+  EventChannelObject(const EventChannelObject&) = delete;
+  EventChannelObject& operator=(const EventChannelObject&) = delete;
+  ~EventChannelObject() {
+    if (impl) impl->move_to(base.fd);
+  }
+
+  // Programs put a copy of the descriptor in its place, and close the first.
+  CmChannel& current() const {
+    impl->move_to(base.fd);
+    return *impl;
+  }
 };
 
 // How many events were acknowledged: who ends what they are about waits until all are (rdma_destroy_id(3)).
@@ -99,7 +112,7 @@ inline EventChannelObject& object_of(rdma_event_channel* channel) {
 inline IdObject& object_of(rdma_cm_id* id) { return *reinterpret_cast<IdObject*>(id); }
 inline EventObject& object_of(rdma_cm_event* event) { return *reinterpret_cast<EventObject*>(event); }
 
-inline CmChannel& IdObject::channel() const { return *object_of(base.channel).impl; }
+inline CmChannel& IdObject::channel() const { return object_of(base.channel).current(); }
 
 // What the calls of rdma_cma.h return: 0, or -1 with errno. Programs know no exception.
 template <class Call>
