@@ -137,6 +137,7 @@ int main(int argc, char** argv) {
   const pid_t server = fork();
   check(server >= 0, "fork");
   if (server == 0) serve(ports[1]);
+  close(ports[1]);
   check(read(ports[0], &port, sizeof port) == sizeof port, "read");
   struct side side = {.channel = rdma_create_event_channel()};
   check(side.channel != NULL, "rdma_create_event_channel");

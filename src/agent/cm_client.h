@@ -9,8 +9,6 @@
 // and its channels fail with ENODEV; to destroy them closes descriptors and tells nobody anything.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <cassert>
 #include <memory>
@@ -36,7 +34,7 @@ class CmChannel {
       : link_(std::move(link)), handle_(handle), socket_(socket.release()) {}
   CmChannel(const CmChannel&) = delete;
   CmChannel& operator=(const CmChannel&) = delete;
-  ~CmChannel() { ::close(fd()); }
+  ~CmChannel() { FileDescriptor(fd()).reset(); }
 
   // Readable while there are events to take; may be waited for, made non-blocking and duplicated. Borrowed.
   int fd() const { return socket_.load(std::memory_order_relaxed); }
