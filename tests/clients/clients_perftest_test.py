@@ -34,8 +34,8 @@ class OldOnRequest(perftest_case.PerftestCase):
 
 
 class ByRdmaCm(perftest_case.PerftestCase):
-    """-R: the queue pairs are connected by rdma_cm, which perftest does not do for XRC."""
-    variants = [variant for variant in ONE_SIDED + MESSAGES + ATOMICS if variant.connection != "XRC"]
+    """-R: the queue pairs are connected by rdma_cm, which perftest does for RC and UD alone."""
+    variants = [variant for variant in ONE_SIDED + MESSAGES + ATOMICS if variant.connection in ("RC", "UD")]
     interface, pair = POST_SEND, CmPerftest
     all_sizes = False
     kinds = ("options", "sleeping")
