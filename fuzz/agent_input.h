@@ -68,7 +68,7 @@ inline commands::Answer any_answer(FuzzedDataProvider& input) {
     case 1:
       return cm::Channel{number()};
     case 2:
-      return cm::Event{.id = {number()}, .status = input.ConsumeIntegral<int>()};
+      return Taken{.event = {.id = {number()}, .status = input.ConsumeIntegral<int>()}, .view = std::nullopt};
     case 3:
       return cm::IdView{.channel = {number()}, .path = cm::Path{}, .qp = cm::QpAttributes{}};
     default:
