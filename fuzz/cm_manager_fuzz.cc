@@ -58,7 +58,7 @@ class Scene {
       ids_.push_back(manager_.create(kOwner, kChannel, is_datagram ? PortSpace::udp : PortSpace::tcp,
                                      is_datagram ? QpType::ud : QpType::rc, 0));
       if (input_.ConsumeBool()) static_cast<void>(manager_.bind(kOwner, ids_.back(), address(1, kPort), false));
-      if (input_.ConsumeBool()) static_cast<void>(manager_.listen(kOwner, ids_.back(), 3));
+      if (input_.ConsumeBool()) static_cast<void>(manager_.listen(now_, kOwner, ids_.back(), 3));
       return;
     }
     const IdHandle id = ids_[input_.ConsumeIntegralInRange<size_t>(0, ids_.size() - 1)];

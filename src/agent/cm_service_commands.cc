@@ -157,8 +157,8 @@ Answer CmService::on(Instant, cm::Owner owner, const ResolveRoute& command) {
 
 // --- connections ----------------------------------------------------------------------------------------------------
 
-Answer CmService::on(Instant, cm::Owner owner, const Listen& command) {
-  return answer(manager_.listen(owner, command.id, command.backlog));
+Answer CmService::on(Instant now, cm::Owner owner, const Listen& command) {
+  return answer(manager_.listen(now, owner, command.id, command.backlog));
 }
 
 Answer CmService::on(Instant now, cm::Owner owner, const Connect& command) {

@@ -191,6 +191,7 @@ TEST_F(CmServiceTest, TwoProgramsConnectAndPart) {
 TEST_F(CmServiceTest, ARejectedProgramIsToldWhy) {
   const Program client = program(), server = program();
   const cm::IdHandle alone = connecting(client);
+  ASSERT_TRUE(step_time());
   EXPECT_EQ(take(client), (Names{"ADDR_RESOLVED", "ROUTE_RESOLVED", "REJECTED 8"})) << "nobody listens";
   EXPECT_EQ(call(client, Destroy{alone, client.channel}).error(), 0);
 

@@ -52,6 +52,9 @@ struct Configuration {
   PortRules ports;
   bool ipv6_only = false;  // net.ipv6.bindv6only
   int max_backlog = 1024;  // net.rdma_ucm.max_backlog
+  // How long a request to a port where nobody listens may wait for somebody. Between NICs a connection takes
+  // milliseconds, and programs count on it: what their other side has told them just now, it will listen soon.
+  Duration listener_patience = Duration::milliseconds(50);
   // What rdma_cm has fixed numbers for.
   uint8_t cm_response_timeout = 20;  // 4.096 us * 2^n
   uint8_t max_cm_retries = 15;
@@ -160,7 +163,7 @@ class Manager {
   // --- Commands: connections ---
   // Of private data more than the message has room for: EINVAL. Numbers are cut to the bits that messages have for
   // them.
-  Status listen(Owner owner, IdHandle id, int backlog);
+  Status listen(Instant now, Owner owner, IdHandle id, int backlog);
   Status connect(Instant now, Owner owner, IdHandle id, const Offer& offer);
   Status accept(Instant now, Owner owner, IdHandle id, const Offer& offer);
   Status establish(Instant now, Owner owner, IdHandle id);  // sends RTU
@@ -234,7 +237,18 @@ class Manager {
   void part_from_connection(Instant now, Identifier& id);
   void part_from_resolution(Identifier& id);
 
+  // A request to a port where nobody listens yet. At `until` it is refused.
+  struct Unheard {
+    Instant until;
+    MadAddress from;
+    wire::CmMessage message;
+  };
+
   // manager_messages.cc
+  Reason hear(Instant now, const Unheard& request, const wire::Req& req);
+  Reason hear(Instant now, const Unheard& request, const wire::SidrReq& req);
+  bool wait_for_listener(Instant now, const Unheard& request);
+  void hear_again(Instant now);
   Reason on(Instant now, const MadAddress& from, const wire::CmMessage& message, const wire::Req& req);
   Reason on(Instant now, const MadAddress& from, const wire::CmMessage& message, const wire::SidrReq& req);
   Reason on(Instant now, const MadAddress& from, const wire::CmMessage& message, const wire::SidrRep& rep);
@@ -247,6 +261,7 @@ class Manager {
   ConnectionEntry* named_by(const Message& message);
   template <class Message>
   Reason on_unknown(const MadAddress& from, uint64_t transaction_id, const Message& message);
+  Reason on_unknown(const MadAddress& from, uint64_t transaction_id, const wire::Rej& rej);
   Reason refuse(const MadAddress& from, const wire::CmMessage& message, wire::RejectReason reason, Reason dropped);
   ConnectionEntry* find_stale(const MadAddress& from, uint64_t remote_ca_guid, Qpn remote_qpn);
   void end_stale(Instant now, ConnectionEntry& stale);
@@ -282,6 +297,7 @@ class Manager {
   Deadlines<wire::CommunicationId> resolution_deadlines_;
   Deadlines<IdHandle> address_deadlines_;
   std::map<MembershipHandle, IdHandle> memberships_;
+  std::deque<Unheard> unheard_;  // in the order of their ends
 
   std::deque<OutgoingMad> mads_;
   std::deque<Question> questions_;

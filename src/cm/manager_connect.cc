@@ -60,7 +60,7 @@ wire::CommunicationId Manager::new_communication_id() {
   return last_communication_id_;
 }
 
-Status Manager::listen(Owner owner, IdHandle handle, int backlog) {
+Status Manager::listen(Instant now, Owner owner, IdHandle handle, int backlog) {
   const Result<Identifier*> found = find_for(Command::listen, owner, handle);
   if (!found.ok()) return found.status();
   Identifier& id = *found.value();
@@ -71,6 +71,7 @@ Status Manager::listen(Owner owner, IdHandle handle, int backlog) {
   if (const Status alone = ports_.listen(handle); !alone.ok()) return alone;
   id.backlog = backlog > 0 && backlog < configuration_.max_backlog ? backlog : configuration_.max_backlog;
   id.state = IdState::listening;
+  hear_again(now);
   return Status::success();
 }
 

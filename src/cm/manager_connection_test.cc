@@ -192,11 +192,40 @@ TEST_F(Connecting, SendsTheRequestThatRdmaRxeWouldSend) {
 TEST_F(Connecting, WhereNobodyListensIsRejectedAsAnInvalidService) {
   active_ = resolved(client_, ipv4("192.0.2.2", kPort));
   ASSERT_EQ(connect(client_, active_).error, 0);
+  step_time();
   EXPECT_EQ(take(client_), Names{"REJECTED 8"});
-  EXPECT_EQ(last_reason_, Reason::none);
   EXPECT_EQ(sent(), (Names{"REQ", "REJ"}));
   EXPECT_EQ(connect(client_, active_).error, EINVAL) << "once";
   expect_nothing_left();
+}
+
+TEST_F(Connecting, WaitsAMomentForWhoIsAboutToListen) {
+  active_ = resolved(client_, ipv4("192.0.2.2", kPort));
+  ASSERT_EQ(connect(client_, active_).error, 0);
+  EXPECT_EQ(next_deadline(), now_ + Duration::milliseconds(50));
+  listening(server_, ipv4("192.0.2.2", kPort + 1));
+  EXPECT_EQ(take(server_), Names{}) << "another port";
+  listening(server_, ipv4("192.0.2.2", kPort));
+  EXPECT_EQ(take(server_), Names{"CONNECT_REQUEST"});
+  while (now_ < next_deadline() && step_time() && sent_.empty()) {
+  }
+  EXPECT_EQ(take(client_), Names{}) << "nobody has refused it";
+}
+
+TEST_F(Connecting, ThatIsGivenUpIsNotHeardByWhoListensThen) {
+  active_ = resolved(client_, ipv4("192.0.2.2", kPort));
+  ASSERT_EQ(connect(client_, active_).error, 0);
+  destroy(client_, active_);
+  listening(server_, ipv4("192.0.2.2", kPort));
+  EXPECT_EQ(take(server_), Names{});
+}
+
+TEST_F(Connecting, DoesNotWaitForListenersBeyondAThousand) {
+  for (int i = 0; i <= 1024; ++i) {
+    const IdHandle id = resolved(client_, ipv4("192.0.2.2", kPort));
+    ASSERT_EQ(connect(client_, id, offered(static_cast<uint32_t>(i + 1))).error, 0);
+    EXPECT_EQ(take(client_), i < 1024 ? Names{} : Names{"REJECTED 8"}) << i;
+  }
 }
 
 TEST_F(Connecting, ToAnotherAddressOfAPortOrAnotherTypeIsRejectedAsByAProgram) {

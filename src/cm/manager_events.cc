@@ -87,7 +87,8 @@ std::optional<OutgoingMad> Manager::poll_mad() {
 }
 
 Instant Manager::next_deadline() const {
-  return std::min({connections_.next_deadline(), resolution_deadlines_.next(), address_deadlines_.next()});
+  return std::min({connections_.next_deadline(), resolution_deadlines_.next(), address_deadlines_.next(),
+                   unheard_.empty() ? kNever : unheard_.front().until});
 }
 
 void Manager::on_deadline(Instant now) {
@@ -97,6 +98,7 @@ void Manager::on_deadline(Instant now) {
     Resolution& resolution = resolutions_.at(*due).first;
     take_step(resolution, resolution.on_deadline(now), nullptr);
   }
+  if (!unheard_.empty() && unheard_.front().until <= now) hear_again(now);
   while (const auto due = address_deadlines_.pop_due(now)) fail_resolution(ids_.at(*due), ETIMEDOUT);
 }
 

@@ -1,4 +1,6 @@
 // What peers say.
+#include <utility>
+
 #include "cm/manager.h"
 #include "wire/rdma_ip_cm_header.h"
 
@@ -16,6 +18,32 @@ Reason Manager::on_mad(Instant now, const MadAddress& from, std::span<const uint
 // --- requests -------------------------------------------------------------------------------------------------------
 
 Reason Manager::on(Instant now, const MadAddress& from, const wire::CmMessage& message, const wire::Req& req) {
+  return hear(now, {now + configuration_.listener_patience, from, message}, req);
+}
+
+Reason Manager::on(Instant now, const MadAddress& from, const wire::CmMessage& message, const wire::SidrReq& req) {
+  return hear(now, {now + configuration_.listener_patience, from, message}, req);
+}
+
+bool Manager::wait_for_listener(Instant now, const Unheard& request) {
+  constexpr size_t kMost = 1024;
+  const bool waits = now < request.until && unheard_.size() < kMost;
+  if (waits) unheard_.push_back(request);
+  return waits;
+}
+
+// Those for whom there is still nobody wait on, in their order.
+void Manager::hear_again(Instant now) {
+  for (const Unheard& request : std::exchange(unheard_, {})) {
+    if (const wire::Req* const req = std::get_if<wire::Req>(&request.message.body))
+      hear(now, request, *req);
+    else
+      hear(now, request, std::get<wire::SidrReq>(request.message.body));
+  }
+}
+
+Reason Manager::hear(Instant now, const Unheard& unheard, const wire::Req& req) {
+  const auto& [until, from, message] = unheard;
   if (ConnectionEntry* const known = connections_.find_by_peer(req.local_ca_guid, req.local_communication_id)) {
     if (known->connection.path().destination != from.remote) return Reason::cm_address;
     return take_step(*known, known->connection.on_message(now, message), &message.body);
@@ -43,6 +71,7 @@ Reason Manager::on(Instant now, const MadAddress& from, const wire::CmMessage& m
   if (!listener) {
     // A port with a listener, who does not want this one.
     const bool is_port_known = ports_.has_listener(request.space, request.local.port);
+    if (!is_port_known && wait_for_listener(now, unheard)) return Reason::none;
     return refuse(from, message, is_port_known ? RejectReason::consumer_reject : RejectReason::invalid_service_id,
                   Reason::cm_no_listener);
   }
@@ -69,7 +98,8 @@ Reason Manager::on(Instant now, const MadAddress& from, const wire::CmMessage& m
   return Reason::none;
 }
 
-Reason Manager::on(Instant, const MadAddress& from, const wire::CmMessage& message, const wire::SidrReq& req) {
+Reason Manager::hear(Instant now, const Unheard& unheard, const wire::SidrReq& req) {
+  const auto& [until, from, message] = unheard;
   if (const auto known = asked_.find({from.remote, req.request_id}); known != asked_.end()) {
     Resolution& resolution = resolutions_.at(known->second).first;
     return take_step(resolution, resolution.on_duplicate(), nullptr);
@@ -87,6 +117,7 @@ Reason Manager::on(Instant, const MadAddress& from, const wire::CmMessage& messa
   Identifier* const listener = listener_for(request, QpType::ud);
   if (!listener) {
     const bool is_port_known = ports_.has_listener(request.space, request.local.port);
+    if (!is_port_known && wait_for_listener(now, unheard)) return Reason::none;
     return answer(is_port_known ? wire::SidrStatus::rejected : wire::SidrStatus::service_id_not_supported,
                   Reason::cm_no_listener);
   }
@@ -198,6 +229,15 @@ Reason Manager::on_unknown(const MadAddress& from, uint64_t transaction_id, cons
     const wire::Drep drep{message.remote_communication_id, message.local_communication_id};
     mads_.push_back({from, wire::emit_cm({transaction_id, drep})});
   }
+  return Reason::cm_unknown;
+}
+
+// Who gives up a request that nobody has heard yet.
+Reason Manager::on_unknown(const MadAddress& from, uint64_t, const wire::Rej& rej) {
+  std::erase_if(unheard_, [&](const Unheard& unheard) {
+    const wire::Req* const req = std::get_if<wire::Req>(&unheard.message.body);
+    return req && unheard.from == from && req->local_communication_id == rej.local_communication_id;
+  });
   return Reason::cm_unknown;
 }
 

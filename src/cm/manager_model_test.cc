@@ -195,7 +195,7 @@ class World {
     const Address source = chance(50) ? Address::wildcard(Family::ipv4) : address_of(programs_[known.program].host);
     const uint32_t backlog = 1 + below(3);
     static_cast<void>(manager(known).bind(owner(known), known.id, source.with_port(some_port()), false));
-    if (manager(known).listen(owner(known), known.id, static_cast<int>(backlog)).ok()) known.done.listening = true;
+    if (manager(known).listen(now_, owner(known), known.id, static_cast<int>(backlog)).ok()) known.done.listening = true;
   }
   uint16_t some_port() { return static_cast<uint16_t>(7000 + below(2)); }
 

@@ -57,7 +57,7 @@ TEST_F(AnIdentifier, IsItsOwnersAlone) {
     EXPECT_EQ(one_.bind(owner, which, ipv4("127.0.0.1"), false).error, error);
     EXPECT_EQ(one_.resolve_address(now_, owner, which, {{}, ipv4("127.0.0.1", 1), {}, false}).error, error);
     EXPECT_EQ(one_.resolve_route(owner, which).error, error);
-    EXPECT_EQ(one_.listen(owner, which, 1).error, error);
+    EXPECT_EQ(one_.listen(now_, owner, which, 1).error, error);
     EXPECT_EQ(one_.connect(now_, owner, which, {}).error, error);
     EXPECT_EQ(one_.accept(now_, owner, which, {}).error, error);
     EXPECT_EQ(one_.establish(now_, owner, which).error, error);
@@ -131,7 +131,7 @@ TEST_F(AnIdentifier, CannotBindToWhatIsNot) {
 
 TEST_F(AnIdentifier, ListensAnywhereWhenItIsNotBound) {
   const IdHandle id = create(me_);
-  EXPECT_EQ(one_.listen(me_.owner, id, 1).error, 0);
+  EXPECT_EQ(one_.listen(now_, me_.owner, id, 1).error, 0);
   EXPECT_EQ(view(me_, id).source, Address::wildcard(Family::ipv4, view(me_, id).source.port));
   EXPECT_GE(view(me_, id).source.port, 32768);
 }
@@ -272,7 +272,7 @@ TEST_F(AnIdentifier, OfIpv6MayLeaveIpv4ToOthers) {
   const IdHandle id = create(me_);
   ASSERT_EQ(one_.set_family_only(me_.owner, id, true).error, 0);
   ASSERT_EQ(one_.bind(me_.owner, id, Address::wildcard(Family::ipv6, kPort), false).error, 0);
-  ASSERT_EQ(one_.listen(me_.owner, id, 1).error, 0);
+  ASSERT_EQ(one_.listen(now_, me_.owner, id, 1).error, 0);
   EXPECT_EQ(one_.set_family_only(me_.owner, id, false).error, EINVAL) << "it listens";
   listening(other_, Address::wildcard(Family::ipv4, kPort));
   ASSERT_EQ(connect(me_, resolved(me_, ipv4("127.0.0.1", kPort))).error, 0);
@@ -325,6 +325,7 @@ TEST_F(AnIdentifier, MovesToAnotherChannelWithItsEvents) {
   EXPECT_EQ(take(me_), Names{"ADDR_RESOLVED"});
   EXPECT_EQ(take(moved), Names{"ROUTE_RESOLVED"});
   ASSERT_EQ(connect(moved, id).error, 0);
+  step_time();
   EXPECT_EQ(take(moved), Names{"REJECTED 8"});
   EXPECT_EQ(destroy(moved, id), 3u);
 }
@@ -375,7 +376,7 @@ TEST_F(AnIdentifier, IsToldOfItsDevice) {
   one_.remove_device();
   EXPECT_EQ(take(me_), Names{"DEVICE_REMOVAL"});
   EXPECT_EQ(view(me_, bound).state, IdState::device_removed);
-  EXPECT_EQ(one_.listen(me_.owner, bound, 1).error, EINVAL);
+  EXPECT_EQ(one_.listen(now_, me_.owner, bound, 1).error, EINVAL);
   EXPECT_EQ(one_.bind(me_.owner, create(me_), ipv4("192.0.2.1"), false).error, EADDRNOTAVAIL);
   EXPECT_EQ(resolve(me_, wildcard, ipv4("192.0.2.1", kPort)).error, 0);
   EXPECT_EQ(take(me_), Names{"ADDR_ERROR -19"});
@@ -455,6 +456,7 @@ TEST_F(Datagrams, AreRefusedByTheProgramOrWhereNobodyListens) {
   destroy(far_, listener_);
   const IdHandle again = resolved(me_, ipv4("192.0.2.2", kPort), PortSpace::udp, QpType::ud);
   ASSERT_EQ(connect(me_, again).error, 0);
+  step_time();
   EXPECT_EQ(take(me_), Names{"UNREACHABLE 1"});
   listening(other_, ipv4("192.0.2.1", kPort), 0, PortSpace::udp, QpType::ud);
   const IdHandle elsewhere = resolved(me_, ipv4("192.0.2.11", kPort), PortSpace::udp, QpType::ud);

@@ -79,7 +79,7 @@ class TwoHosts : public testing::Test {
                      QpType type = QpType::rc) {
     const IdHandle id = create(program, space, type);
     EXPECT_EQ(program.manager->bind(program.owner, id, source, false).error, 0);
-    EXPECT_EQ(program.manager->listen(program.owner, id, backlog).error, 0);
+    EXPECT_EQ(program.manager->listen(now_, program.owner, id, backlog).error, 0);
     return id;
   }
   Status resolve(const Program& program, IdHandle id, const Address& destination, const Address& source = {}) {
