@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "agent/cm_protocol.h"
 #include "agent/process.h"
@@ -35,15 +36,17 @@ inline commands::Command any_command(FuzzedDataProvider& input) {
     case 0:
       return OpenChannel{};
     case 1:
-      return TakeEvent{{number()}};
+      return TakeRequest{{number()}};
     case 2:
-      return DropMark{{number()}};
-    case 3:
-      return Create{{number()}};
+      return Establish{{number()}};
+    case 3: {
+      const uint64_t channel = number();
+      return Create{{channel << 32 | number()}, {channel}};
+    }
     case 4:
-      return Destroy{{number()}, {number()}};
+      return Destroy{{number()}, {number()}, input.ConsumeIntegralInRange<uint32_t>(0, 3)};
     case 5:
-      return Migrate{{number()}, {number()}, {number()}};
+      return Migrate{{number()}, {number()}, input.ConsumeIntegralInRange<uint32_t>(0, 3), {number()}};
     case 6:
       return Bind{{number()}, here()};
     case 7:
@@ -68,12 +71,17 @@ inline commands::Answer any_answer(FuzzedDataProvider& input) {
     case 1:
       return cm::Channel{number()};
     case 2:
-      return Taken{.event = {.id = {number()}, .status = input.ConsumeIntegral<int>()}, .view = std::nullopt};
-    case 3:
       return cm::IdView{.channel = {number()}, .path = cm::Path{}, .qp = cm::QpAttributes{}};
+    case 3:
+      return Ended{input.ConsumeIntegral<uint32_t>()};
     default:
-      return Ended{input.ConsumeIntegral<uint32_t>(), input.ConsumeBool()};
+      return Nothing{};
   }
+}
+
+inline commands::Taken any_event(FuzzedDataProvider& input) {
+  return {.event = {.id = {input.ConsumeIntegral<uint64_t>()}, .status = input.ConsumeIntegral<int>()},
+          .view = input.ConsumeBool() ? std::optional(cm::IdView{.path = cm::Path{}}) : std::nullopt};
 }
 
 inline Frame any_message_to_agent(FuzzedDataProvider& input) {

@@ -29,12 +29,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     expect_the_same(decode_to_member(bytes, descriptors), bytes);
     expect_the_same(decode_command(bytes, descriptors), bytes);
     expect_the_same(decode_answer(bytes, descriptors), bytes);
+    expect_the_same(decode_event(bytes), bytes);
   };
   // Few bytes that are nobody's message begin as one does.
   expect_round_trips(maybe_garbled(input, any_message_to_agent(input)).view());
   expect_round_trips(maybe_garbled(input, any_message_to_member(input)).view());
   expect_round_trips(maybe_garbled(input, encode(any_command(input))).view());
   expect_round_trips(maybe_garbled(input, encode(any_answer(input))).view());
+  expect_round_trips(maybe_garbled(input, encode(any_event(input))).view());
   expect_round_trips(input.ConsumeRemainingBytes<std::byte>());
   return 0;
 }

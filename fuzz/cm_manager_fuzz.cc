@@ -55,15 +55,18 @@ class Scene {
   void command() {
     if (ids_.empty() || input_.ConsumeIntegralInRange(0, 5) == 0) {
       const bool is_datagram = input_.ConsumeBool();
-      ids_.push_back(manager_.create(kOwner, kChannel, is_datagram ? PortSpace::udp : PortSpace::tcp,
-                                     is_datagram ? QpType::ud : QpType::rc, 0));
+      ids_.push_back({++last_handle_});
+      const Status created =
+          manager_.create(kOwner, ids_.back(), kChannel, is_datagram ? PortSpace::udp : PortSpace::tcp,
+                          is_datagram ? QpType::ud : QpType::rc, 0);
+      if (!created.ok()) abort();
       if (input_.ConsumeBool()) static_cast<void>(manager_.bind(kOwner, ids_.back(), address(1, kPort), false));
       if (input_.ConsumeBool()) static_cast<void>(manager_.listen(now_, kOwner, ids_.back(), 3));
       return;
     }
     const IdHandle id = ids_[input_.ConsumeIntegralInRange<size_t>(0, ids_.size() - 1)];
     const Offer offer{.parameters = {.qpn = Qpn{input_.ConsumeIntegralInRange<uint32_t>(1, 8)}}};
-    switch (input_.ConsumeIntegralInRange(0, 7)) {
+    switch (input_.ConsumeIntegralInRange(0, 8)) {
       case 0: {
         const uint8_t host = input_.ConsumeIntegralInRange<uint8_t>(1, 2);
         static_cast<void>(manager_.resolve_address(now_, kOwner, id,
@@ -81,8 +84,12 @@ class Scene {
         return static_cast<void>(manager_.disconnect(now_, kOwner, id));
       case 5:
         return static_cast<void>(manager_.destroy(now_, kOwner, id));
+      case 6:
+        return static_cast<void>(manager_.take_request(kOwner, id));
       default:
-        if (const auto event = manager_.take_event(kChannel); event && event->type == EventType::connect_request)
+        if (const auto event = manager_.take_event(kChannel); event && input_.ConsumeBool())
+          manager_.put_back(kChannel, {&*event, 1});
+        else if (event && event->type == EventType::connect_request)
           ids_.push_back(event->id);
     }
   }
@@ -139,6 +146,7 @@ class Scene {
   Manager manager_;
   Instant now_{1};
   std::vector<IdHandle> ids_;
+  uint64_t last_handle_ = 0;
   std::vector<uint32_t> said_;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/agent_server.h"
+#include "agent/brief_wait.h"
 #include "agent/cm_protocol.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -155,10 +156,15 @@ Status AgentServer::start_cm() {
 void AgentServer::on_command(Id id, const Packet& packet) {
   const Result<commands::Command> command = decode_command(packet.frame.view(), packet.descriptors.size());
   if (!command.ok()) return cut_off(id, refusal_for(command.error()));
-  CmService::Reply reply = cm_->execute(monotonic_now(), {id}, command.value());
+  const FileDescriptor none;
+  const FileDescriptor& socket = packet.descriptors.empty() ? none : packet.descriptors.front();
+  const Instant now = monotonic_now();
+  brief_wait_end_ = now + kBriefWait;
+  CmService::Reply reply = cm_->execute(now, {id}, command.value(), socket);
+  if (!reply.answer) return;
   SharedDescriptors channel;
   if (reply.channel.valid()) channel.push_back(std::move(reply.channel));
-  connections_.at(id).outgoing.push(encode(reply.answer), share(channel));
+  connections_.at(id).outgoing.push(encode(*reply.answer), share(channel));
   to_flush_.insert(id);
 }
 
@@ -199,10 +205,11 @@ void AgentServer::flush(Id id) {
   update_interest(id, connection);
 }
 
-void AgentServer::update_interest(Id id, const Connection& connection) {
+void AgentServer::update_interest(Id id, Connection& connection) {
   const uint32_t in = connection.postponed ? 0u : EPOLLIN;
   const uint32_t out = connection.outgoing.empty() || connection.send_stalled ? 0u : EPOLLOUT;
-  [[maybe_unused]] const Status changed = poll_.modify(connection.socket.get(), in | out, tag_of(Source::socket, id));
+  if ((in | out) == connection.interest) return;
+  if (poll_.modify(connection.socket.get(), in | out, tag_of(Source::socket, id)).ok()) connection.interest = in | out;
 }
 
 void AgentServer::post(Incarnation to, const ToMember& message, Descriptors descriptors, Incarnation introduces) {

@@ -162,8 +162,8 @@ TEST_F(AgentProcessTest, ItsDeathEndsEventChannelsAndTheNextOneOpensNewOnes) {
   EXPECT_EQ(channel.value()->take_event().error(), ENODEV);
   const Result<std::unique_ptr<CmChannel>> next = client.open_channel();
   ASSERT_TRUE(next.ok()) << next.error();
-  EXPECT_TRUE(next.value()->call(commands::Create{.channel = next.value()->handle()}).ok());
-  EXPECT_EQ(channel.value()->call(commands::Create{.channel = channel.value()->handle()}).error(), ENODEV);
+  EXPECT_TRUE(next.value()->create(cm::PortSpace::tcp, cm::QpType::rc).ok());
+  EXPECT_EQ(channel.value()->create(cm::PortSpace::tcp, cm::QpType::rc).error(), ENODEV);
 }
 
 TEST_F(AgentProcessTest, ItsDeathCostsNobodyAPeerAndHidesNoDeath) {

@@ -1,6 +1,7 @@
 #include "agent/agent_server.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -71,9 +72,11 @@ Status AgentServer::prepare() {
 
 void AgentServer::serve_once() {
   std::array<epoll_event, 64> room;
-  for (const epoll_event& event : poll_.wait(room, next_deadline(), monotonic_now())) {
-    on_event(event.data.u64, event.events);
-  }
+  const Instant now = monotonic_now();
+  const bool is_brief = now < brief_wait_end_;
+  const std::span<const epoll_event> events = poll_.wait(room, is_brief ? now : next_deadline(), now);
+  if (events.empty() && is_brief) ::sched_yield();
+  for (const epoll_event& event : events) on_event(event.data.u64, event.events);
   on_time(monotonic_now());
   while (somebody_left_ || !to_flush_.empty()) {
     if (std::exchange(somebody_left_, false)) retry_postponed();

@@ -67,6 +67,7 @@ class AgentServer : private Mailbox {
     bool send_stalled = false;           // the kernel is short of something that EPOLLOUT does not tell of
     std::optional<Postponed> postponed;  // waits for a slot to become free; nothing is read meanwhile
     bool is_managing = false;            // it carries commands to cm_
+    uint32_t interest = EPOLLIN;         // what the poll waits for at the socket
   };
 
   // An absent process, whose memory somebody has.
@@ -111,7 +112,7 @@ class AgentServer : private Mailbox {
   void retry_postponed();
   void flush_all();
   void flush(Id id);
-  void update_interest(Id id, const Connection& connection);
+  void update_interest(Id id, Connection& connection);
   void post(Incarnation to, const ToMember& message, Descriptors descriptors = nullptr, Incarnation introduces = {});
   void post_peer(Incarnation to, const MemberRecord& whom, bool knows_us) override;
   void post_peer_slot(Incarnation to, Incarnation whom, Slot slot) override;
@@ -140,6 +141,7 @@ class AgentServer : private Mailbox {
   bool somebody_left_ = false;  // postponed messages may go on
   bool listener_paused_ = false;
   Instant retry_at_ = kNever;
+  Instant brief_wait_end_{};  // another command is likely until then
   Instant idle_since_;
 };
 

@@ -1,38 +1,74 @@
 #include "agent/cm_client.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "agent/brief_wait.h"
+#include "agent/cm_protocol.h"
 #include "base/no_cancellation.h"
 
 namespace verbatim {
 
 using namespace agent;
 
-// Waiting takes nothing, so that nothing is lost when a thread is cancelled meanwhile.
-Result<commands::Taken> CmChannel::take_event() {
-  if (link_->is_copy()) return Status{ENODEV};  // the mark is for the parent
-  for (;;) {
-    char mark;
-    const ssize_t waited = ::recv(fd(), &mark, sizeof mark, MSG_PEEK);
-    if (waited < 0) return Status{errno};
-    if (waited == 0) return Status{ENODEV};
-    const NoCancellation guard;
-    if (::recv(fd(), &mark, sizeof mark, MSG_DONTWAIT) != 1) continue;  // another thread was faster
-    const Result<commands::Taken> taken = call(commands::TakeEvent{handle_});
-    // The event was taken back since.
-    if (taken.error() != EAGAIN) return taken;
-  }
+namespace {
+
+bool is_non_blocking(int fd) { return ::fcntl(fd, F_GETFL) & O_NONBLOCK; }
+
+}  // namespace
+
+Result<cm::IdHandle> CmChannel::create(cm::PortSpace space, cm::QpType qp_type) {
+  const NoCancellation guard;
+  char byte;
+  if (::recv(fd(), &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0) return Status{ENODEV};
+  const uint64_t number = last_number_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number > UINT32_MAX) return Status{ENOMEM};
+  const cm::IdHandle id{handle_.value << 32 | number};
+  const Status told =
+      link_->tell_later(commands::Create{.id = id, .channel = handle_, .space = space, .qp_type = qp_type});
+  if (!told.ok()) return told;
+  return id;
 }
 
-// If somebody else has read it meanwhile, it is theirs to account for.
-void CmChannel::drop_mark() {
+// A number of a descriptor that is closed may be that of another one at once, which who looks again must not touch.
+CmChannel::~CmChannel() {
+  while (looking_.load(std::memory_order_acquire) != 0) ::sched_yield();  // with receive_soon()'s last act
+  FileDescriptor(fd()).reset();
+}
+
+// An event that is there, or comes within moments: its size, or what recv(2) says.
+ssize_t CmChannel::receive_soon(Frame& message) {
   const NoCancellation guard;
-  char mark;
-  if (::recv(fd(), &mark, sizeof mark, MSG_DONTWAIT) != 1) return;
-  [[maybe_unused]] const Result<commands::Answer> dropped = link_->exchange(commands::DropMark{handle_});
+  looking_.fetch_add(1, std::memory_order_relaxed);
+  ssize_t size = -1;
+  const auto is_there = [&] {
+    size = ::recv(fd(), message.bytes.data(), message.bytes.size(), MSG_DONTWAIT);
+    return size >= 0 || errno != EAGAIN;
+  };
+  if (!is_there() && !is_non_blocking(fd())) wait_briefly(is_there);
+  const int error = errno;
+  looking_.fetch_sub(1, std::memory_order_release);  // with the destructor
+  errno = error;
+  return size;
+}
+
+// To wait is to take, in one call: an event that is taken back meanwhile wakes nobody, and who waits while the channel
+// is destroyed waits on, as with the kernel's (rping does so).
+Result<commands::Taken> CmChannel::take_event() {
+  if (link_->is_copy()) return Status{ENODEV};  // events are for the parent
+  Frame message;
+  const int socket = fd();
+  ssize_t size = receive_soon(message);
+  if (size < 0 && errno == EAGAIN) size = ::recv(socket, message.bytes.data(), message.bytes.size(), 0);
+  if (size < 0) return Status{errno};
+  message.size = static_cast<size_t>(size);
+  Result<commands::Taken> taken = decode_event(message.view());
+  if (!taken.ok()) return Status{ENODEV};
+  return taken;
 }
 
 Result<std::shared_ptr<CmLink>> CmClient::link() {

@@ -34,7 +34,7 @@ class CmChannel {
       : link_(std::move(link)), handle_(handle), socket_(socket.release()) {}
   CmChannel(const CmChannel&) = delete;
   CmChannel& operator=(const CmChannel&) = delete;
-  ~CmChannel() { FileDescriptor(fd()).reset(); }
+  ~CmChannel();
 
   // Readable while there are events to take; may be waited for, made non-blocking and duplicated. Borrowed.
   int fd() const { return socket_.load(std::memory_order_relaxed); }
@@ -45,30 +45,38 @@ class CmChannel {
   const void* agent() const { return link_.get(); }
 
   // The answer, or the errno that is the manager's answer. ENODEV: the agent is gone. Of a command that names a channel
-  // and ends or moves something, it is this one; not of TakeEvent and DropMark, which are take_event()'s.
+  // and ends or moves something, it is this one.
   template <class Command>
   Result<typename Command::Answer> call(const Command& command) {
-    const Result<commands::Answer> answer = link_->exchange(command);
+    Result<commands::Answer> answer = link_->exchange(command);
+    if constexpr (commands::kTakesEventsBack<Command>) {
+      assert(command.channel == handle_);
+      if (answer.error() == EBUSY) answer = link_->exchange(command, nullptr, fd());
+    }
     if (!answer.ok()) return answer.status();
     const auto* const expected = std::get_if<typename Command::Answer>(&answer.value());
     if (!expected) return Status{ENODEV};
-    if constexpr (std::is_same_v<typename Command::Answer, commands::Ended>) {
-      assert(command.channel == handle_);
-      if (expected->mark_is_void) drop_mark();
-    }
     return *expected;
   }
+  // A command without an answer. ENODEV: the agent is gone.
+  Status tell(const commands::Command& command) { return link_->tell(command); }
+
+  // An identifier on this channel, which the agent will hear of with the next command. ENODEV: the agent is gone.
+  // ENOMEM: the channel has had 2^32 of them.
+  Result<cm::IdHandle> create(cm::PortSpace space, cm::QpType qp_type);
 
   // Waits for an event, as a read of the descriptor would: EAGAIN if that is non-blocking, EINTR after a signal whose
   // handler does not restart calls. ENODEV: the agent is gone.
   Result<commands::Taken> take_event();
 
  private:
-  void drop_mark();
+  ssize_t receive_soon(agent::Frame& message);
 
   const std::shared_ptr<agent::CmLink> link_;
   const cm::Channel handle_;
-  std::atomic<int> socket_;  // independent of other memory
+  std::atomic<int> socket_;                // independent of other memory
+  std::atomic<int> looking_ = 0;           // threads in receive_soon(), which the destructor waits for
+  std::atomic<uint64_t> last_number_ = 0;  // of an identifier; independent of other memory
 };
 
 class CmClient {

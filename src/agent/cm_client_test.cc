@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -44,8 +47,10 @@ class Program {
     return channel_->call(command).error();
   }
 
+  void tell(const Command& command) { EXPECT_EQ(channel_->tell(command).error, 0); }
+
   cm::IdHandle create() {
-    const Result<cm::IdHandle> id = channel_->call(Create{.channel = channel_->handle(), .context = 7});
+    const Result<cm::IdHandle> id = channel_->create(cm::PortSpace::tcp, cm::QpType::rc);
     EXPECT_TRUE(id.ok()) << id.error();
     return id.ok() ? id.value() : cm::IdHandle{};
   }
@@ -80,7 +85,9 @@ class Program {
     const Result<commands::Taken> taken = channel_->take_event();
     EXPECT_TRUE(taken.ok()) << taken.error();
     if (!taken.ok()) return {};
-    return {cm::name(taken.value().event), taken.value().event.id};
+    const cm::Event& event = taken.value().event;
+    if (event.type == cm::EventType::connect_request) tell(TakeRequest{event.id});
+    return {cm::name(event), event.id};
   }
 
  private:
@@ -125,8 +132,7 @@ TEST_F(CmClientTest, TwoProgramsConnectAndPart) {
   EXPECT_EQ(server.next(), std::pair(std::string("DISCONNECTED"), passive));
   EXPECT_EQ(server.error(Destroy{passive, server.channel().handle()}), 0);
   EXPECT_EQ(client.next(), std::pair(std::string("DISCONNECTED"), active));
-  const Result<Ended> ended = client.channel().call(Destroy{active, client.channel().handle()});
-  EXPECT_EQ(ended.value().events_taken, 4u);
+  EXPECT_EQ(client.error(Destroy{active, client.channel().handle(), 4}), 0);
   EXPECT_EQ(client.error(Query{active}), ENOENT);
 }
 
@@ -241,6 +247,39 @@ TEST_F(CmClientTest, AClosedChannelIsTheEndOfItsIdentifiers) {
   next.listening(kPort);
 }
 
+// Whether the thread has called recv(2) and not returned.
+bool is_receiving(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
+  long number = -1;
+  return file >> number && number == SYS_recvfrom;
+}
+
+// rping destroys its channel while a thread of its own waits there for the next event, and fails if that returns.
+TEST_F(CmClientTest, WhoWaitsIsNotWokenByAnEventThatIsTakenBackNorByTheChannelsEnd) {
+  AgentThread agent(identity_);
+  Program first(identity_);
+  for (int round = 0; round < 50; ++round) {
+    auto opened = first.client().open_channel();
+    ASSERT_TRUE(opened.ok());
+    std::unique_ptr<CmChannel> channel = opened.take();
+    CmChannel* const borrowed = channel.get();
+    const cm::IdHandle id = channel->create(cm::PortSpace::tcp, cm::QpType::rc).value();
+    std::atomic<pid_t> receiver = 0;
+    std::atomic<int> error = -1;
+    std::thread waiting([&] {
+      receiver = ::gettid();
+      error = borrowed->take_event().error();
+    });
+    while (!is_receiving(receiver)) std::this_thread::yield();
+    EXPECT_EQ(channel->call(ResolveAddress{id, {{}, cm::ipv4("127.0.0.1", kPort), {}, false}}).error(), 0);
+    EXPECT_EQ(channel->call(Destroy{id, channel->handle()}).error(), 0);
+    channel.reset();
+    pthread_cancel(waiting.native_handle());
+    waiting.join();
+    EXPECT_LE(error, 0) << "it took the event, or waited on";
+  }
+}
+
 TEST_F(CmClientTest, AWaitingThreadIsWokenByAnEvent) {
   AgentThread agent(identity_);
   Program client(identity_), server(identity_);
@@ -288,7 +327,8 @@ TEST_F(CmClientTest, WhatWasTheAgentsEndsWithItAndANewChannelIsTheNextAgents) {
   agent.emplace(identity_);
   const Result<std::unique_ptr<CmChannel>> next = client.client().open_channel();
   ASSERT_TRUE(next.ok());
-  EXPECT_TRUE(next.value()->call(Create{.channel = next.value()->handle()}).ok());
+  EXPECT_TRUE(next.value()->create(cm::PortSpace::tcp, cm::QpType::rc).ok());
+  EXPECT_EQ(client.channel().create(cm::PortSpace::tcp, cm::QpType::rc).error(), ENODEV);
   EXPECT_EQ(client.error(Query{id}), ENODEV) << "not another's of that number";
 }
 

@@ -1,10 +1,13 @@
 // What a process asks of its agent's connection manager, and what it is answered: the commands of cm/manager.h, which
 // says what they do and how they fail, as values. Answer: what success brings.
 //
-// An event channel is a socket to the agent that holds one byte, its *mark*, while there are events to take; so it can
-// be waited for like the kernel's. Who reads the mark owes the agent a TakeEvent or a DropMark, after which the agent
-// puts it there again if there is still an event. A command that may take events back says whether the mark has become
-// void: who gave it then reads the mark, and drops it, lest somebody waits for an event that is no more.
+// An event channel is a socket in which the agent puts the events, so that it can be waited for like the kernel's, and
+// an event costs nobody a question. What ends or moves an identifier must not leave events of it in there: the command
+// says how many the program has received, and the agent, which has sent more, answers EBUSY. The program then gives the
+// command again together with the channel's socket, of which the agent takes back what is still in it.
+//
+// Commands whose Answer is None have none: what could be wrong with them is the sender's fault, and the next command
+// about the same identifier fails.
 #pragma once
 
 #include <cstdint>
@@ -20,54 +23,52 @@ struct Nothing {
   bool operator==(const Nothing&) const = default;
 };
 
+struct None {};
+
 // The end of an identifier or membership, or its move.
 struct Ended {
-  uint32_t events_taken = 0;
-  bool mark_is_void = false;  // of the channel named in the command
+  uint32_t events = 0;  // that the program has received, or some thread of it is about to have
   bool operator==(const Ended&) const = default;
 };
 
-// --- Channels ---
-
-// An event, and what it says anew of its identifier: addresses, a path, a connection. The identifier of a
-// connect_request is the new one.
+// What comes by a channel: an event, and what it says anew of its identifier (addresses, a path, a connection). The
+// identifier of a connect_request is the new one.
 struct Taken {
   cm::Event event;
   std::optional<cm::IdView> view;
 };
 
+// --- Channels ---
+
 // Goes with one descriptor: the program's end of the channel. EMFILE: the agent has none left.
 struct OpenChannel {
   using Answer = cm::Channel;
 };
-// Only after its mark was read. EAGAIN: there is none.
-struct TakeEvent {
-  using Answer = Taken;
-  cm::Channel channel;
-};
-struct DropMark {
-  using Answer = Nothing;
-  cm::Channel channel;
-};
 
 // --- Identifiers ---
 
+// The upper half of the handle is the channel's number, the lower half the program's to choose, each once.
 struct Create {
-  using Answer = cm::IdHandle;
+  using Answer = None;
+  cm::IdHandle id;
   cm::Channel channel;
   cm::PortSpace space = cm::PortSpace::tcp;
   cm::QpType qp_type = cm::QpType::rc;
   uint64_t context = 0;
 };
+// `channel`: the identifier's. `received`: how many events the program has received that count at the identifier: its
+// own, and the requests to it. EBUSY: fewer than were sent, and the channel's socket does not go with the command.
 struct Destroy {
   using Answer = Ended;
   cm::IdHandle id;
   cm::Channel channel;
+  uint32_t received = 0;
 };
 struct Migrate {
   using Answer = Ended;
   cm::IdHandle id;
-  cm::Channel channel;  // the former
+  cm::Channel channel;
+  uint32_t received = 0;
   cm::Channel to;
 };
 struct SetContext {
@@ -133,6 +134,11 @@ struct Listen {
   cm::IdHandle id;
   int32_t backlog = 0;
 };
+// The program has received the request: it does not wait in the backlog any more.
+struct TakeRequest {
+  using Answer = None;
+  cm::IdHandle id;
+};
 struct Connect {
   using Answer = Nothing;
   cm::IdHandle id;
@@ -170,16 +176,26 @@ struct Join {
   cm::Address group;
   uint64_t context = 0;
 };
+// As Destroy, of the membership's events.
 struct Leave {
   using Answer = Ended;
   cm::MembershipHandle membership;
   cm::Channel channel;
+  uint32_t received = 0;
 };
 
 // Their order is that of the numbers they travel by: a change needs another version of the protocol (frame.cc).
-using Command = std::variant<OpenChannel, TakeEvent, DropMark, Create, Destroy, Migrate, SetContext, Query, SetTos,
-                             SetAckTimeout, SetReuseAddress, SetFamilyOnly, SetPath, Bind, ResolveAddress, ResolveRoute,
-                             Listen, Connect, Accept, Establish, Reject, Disconnect, NotifyEstablished, Join, Leave>;
+using Command =
+    std::variant<OpenChannel, Create, Destroy, Migrate, SetContext, Query, SetTos, SetAckTimeout, SetReuseAddress,
+                 SetFamilyOnly, SetPath, Bind, ResolveAddress, ResolveRoute, Listen, TakeRequest, Connect, Accept,
+                 Establish, Reject, Disconnect, NotifyEstablished, Join, Leave>;
+
+template <class Command>
+inline constexpr bool kIsAnswered = !std::is_same_v<typename Command::Answer, None>;
+// What may take a channel's socket along.
+template <class Command>
+inline constexpr bool kTakesEventsBack =
+    std::is_same_v<Command, Destroy> || std::is_same_v<Command, Migrate> || std::is_same_v<Command, Leave>;
 
 // Why not: an errno.
 struct Failure {
@@ -187,7 +203,6 @@ struct Failure {
   bool operator==(const Failure&) const = default;
 };
 
-using Answer =
-    std::variant<Failure, Nothing, cm::Channel, cm::IdHandle, cm::MembershipHandle, Taken, cm::IdView, Ended>;
+using Answer = std::variant<Failure, Nothing, cm::Channel, cm::MembershipHandle, cm::IdView, Ended>;
 
 }  // namespace verbatim::commands

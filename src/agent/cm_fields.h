@@ -102,14 +102,9 @@ void port_space(Stream& stream, Value& space) {
 
 // --- commands ---
 
-template <class Stream, EitherOf<commands::TakeEvent, commands::DropMark> Value>
-void fields(Stream& stream, Value& command) {
-  stream(command.channel);
-}
-
 template <class Stream, Either<commands::Create> Value>
 void fields(Stream& stream, Value& command) {
-  stream(command.channel);
+  stream(command.id, command.channel);
   port_space(stream, command.space);
   stream.enumeration(command.qp_type, cm::QpType::xrc_receive);
   stream(command.context);
@@ -117,12 +112,12 @@ void fields(Stream& stream, Value& command) {
 
 template <class Stream, Either<commands::Destroy> Value>
 void fields(Stream& stream, Value& command) {
-  stream(command.id, command.channel);
+  stream(command.id, command.channel, command.received);
 }
 
 template <class Stream, Either<commands::Migrate> Value>
 void fields(Stream& stream, Value& command) {
-  stream(command.id, command.channel, command.to);
+  stream(command.id, command.channel, command.received, command.to);
 }
 
 template <class Stream, Either<commands::SetContext> Value>
@@ -130,8 +125,8 @@ void fields(Stream& stream, Value& command) {
   stream(command.id, command.context);
 }
 
-template <class Stream, EitherOf<commands::Query, commands::ResolveRoute, commands::Establish, commands::Disconnect,
-                                 commands::NotifyEstablished>
+template <class Stream, EitherOf<commands::Query, commands::ResolveRoute, commands::TakeRequest, commands::Establish,
+                                 commands::Disconnect, commands::NotifyEstablished>
                             Value>
 void fields(Stream& stream, Value& command) {
   stream(command.id);
@@ -196,7 +191,7 @@ void fields(Stream& stream, Value& command) {
 
 template <class Stream, Either<commands::Leave> Value>
 void fields(Stream& stream, Value& command) {
-  stream(command.membership, command.channel);
+  stream(command.membership, command.channel, command.received);
 }
 
 // --- answers ---
@@ -207,10 +202,22 @@ void fields(Stream& stream, Value& failure) {
   stream.require(failure.error > 0);
 }
 
+template <class Stream, Either<cm::IdView> Value>
+void fields(Stream& stream, Value& view) {
+  stream.enumeration(view.state, cm::kLastIdState);
+  stream(view.channel);
+  port_space(stream, view.space);
+  stream.enumeration(view.qp_type, cm::QpType::xrc_receive);
+  stream(view.source, view.destination, view.has_device, view.path, view.qp, view.knows_peer, view.ack_timeout,
+         view.tos);
+}
+
 template <class Stream, Either<commands::Ended> Value>
 void fields(Stream& stream, Value& ended) {
-  stream(ended.events_taken, ended.mark_is_void);
+  stream(ended.events);
 }
+
+// --- events ---
 
 template <class Stream, Either<cm::Event> Value>
 void fields(Stream& stream, Value& event) {
@@ -222,16 +229,6 @@ void fields(Stream& stream, Value& event) {
 template <class Stream, Either<commands::Taken> Value>
 void fields(Stream& stream, Value& taken) {
   stream(taken.event, taken.view);
-}
-
-template <class Stream, Either<cm::IdView> Value>
-void fields(Stream& stream, Value& view) {
-  stream.enumeration(view.state, cm::kLastIdState);
-  stream(view.channel);
-  port_space(stream, view.space);
-  stream.enumeration(view.qp_type, cm::QpType::xrc_receive);
-  stream(view.source, view.destination, view.has_device, view.path, view.qp, view.knows_peer, view.ack_timeout,
-         view.tos);
 }
 
 }  // namespace verbatim::agent

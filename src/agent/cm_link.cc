@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "agent/brief_wait.h"
 #include "agent/cm_protocol.h"
 #include "agent/launcher.h"
 #include "agent/patience.h"
@@ -40,12 +41,29 @@ bool CmLink::is_broken() const {
   return !socket_.valid();
 }
 
-Result<commands::Answer> CmLink::exchange(const commands::Command& command, FileDescriptor* channel) {
+Status CmLink::tell(const commands::Command& command) {
+  if (is_copy()) return {ENODEV};
+  const NoCancellation guard;
+  const std::lock_guard lock(mutex_);
+  if (!socket_.valid()) return {ENODEV};
+  const Status said = say(encode(command), -1);
+  return said.ok() ? said : give_up(nullptr, said.error);
+}
+
+Status CmLink::tell_later(const commands::Command& command) {
+  if (is_copy()) return {ENODEV};
+  const std::lock_guard lock(mutex_);
+  if (!socket_.valid()) return {ENODEV};
+  later_.push_back(encode(command));
+  return Status::success();
+}
+
+Result<commands::Answer> CmLink::exchange(const commands::Command& command, FileDescriptor* channel, int socket) {
   if (is_copy()) return Status{ENODEV};  // a thread that is not here may hold the lock
   const NoCancellation guard;
   const std::lock_guard lock(mutex_);
   if (!socket_.valid()) return Status{ENODEV};
-  Result<Packet> packet = ask(encode(command));
+  Result<Packet> packet = ask(encode(command), socket);
   if (packet.error() == EMFILE) return Status{EMFILE};
   if (!packet.ok()) return give_up(nullptr, packet.error());
   Packet& received = packet.value();
@@ -56,8 +74,28 @@ Result<commands::Answer> CmLink::exchange(const commands::Command& command, File
   return answer;
 }
 
-Result<Packet> CmLink::ask(const Frame& command) const {
-  if (const Status said = send_packet(socket_.get(), command, {}); !said.ok()) return said;
+Status CmLink::say(const Frame& command, int socket) {
+  for (const Frame& earlier : later_)
+    if (const Status sent = send(earlier, -1); !sent.ok()) return sent;
+  later_.clear();
+  return send(command, socket);
+}
+
+// What has no answer may come faster than the agent reads it.
+Status CmLink::send(const Frame& command, int socket) const {
+  Patience patience(kPatience);
+  for (;;) {
+    const Status sent = send_packet(socket_.get(), command, {&socket, socket < 0 ? 0u : 1u});
+    if (sent.error != EAGAIN) return sent;
+    if (const Status writable = await_writable(socket_.get(), patience); !writable.ok()) return writable;
+  }
+}
+
+Result<Packet> CmLink::ask(const Frame& command, int socket) {
+  if (const Status said = say(command, socket); !said.ok()) return said;
+  Result<Packet> answer = Status{EAGAIN};
+  const auto is_there = [&] { return (answer = receive_packet(socket_.get())).error() != EAGAIN; };
+  if (wait_briefly(is_there)) return answer;
   Patience patience(kPatience);
   if (const Status readable = await_readable(socket_.get(), patience); !readable.ok()) return readable;
   return receive_packet(socket_.get());

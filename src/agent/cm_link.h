@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "agent/cm_commands.h"
 #include "agent/identity.h"
@@ -30,16 +31,25 @@ class CmLink {
   bool is_copy() const { return mark_.is_copy(); }
   // What the agent answered, or the errno that it answered. ENODEV: the link is broken. EMFILE: there was no descriptor
   // for the channel, which is closed again. `channel`: where the descriptor of an opened channel goes.
-  Result<commands::Answer> exchange(const commands::Command& command, FileDescriptor* channel = nullptr);
+  // `socket`: goes with the command; -1: none.
+  Result<commands::Answer> exchange(const commands::Command& command, FileDescriptor* channel = nullptr,
+                                    int socket = -1);
+  // Of a command that has no answer. ENODEV: the link is broken.
+  Status tell(const commands::Command& command);
+  // The same, but it goes only together with what is told or asked next.
+  Status tell_later(const commands::Command& command);
 
  private:
   // With mutex_ held.
-  Result<Packet> ask(const Frame& command) const;
+  Status say(const Frame& command, int socket);
+  Status send(const Frame& command, int socket) const;
+  Result<Packet> ask(const Frame& command, int socket);
   Status give_up(const Packet* packet, int error);
 
   const CopyMark mark_;
   mutable std::mutex mutex_;
   FileDescriptor socket_;  // invalid: broken
+  std::vector<Frame> later_;
 };
 
 }  // namespace verbatim::agent

@@ -16,15 +16,23 @@ using commands::Command;
 // Beyond the kinds of protocol.h. A kind is one of these and the place in the variant.
 constexpr uint16_t kFirstCommand = 32;
 constexpr uint16_t kFirstAnswer = 96;
+constexpr uint16_t kEvent = 128;
 static_assert(kFirstCommand + std::variant_size_v<Command> <= kFirstAnswer);
+static_assert(kFirstAnswer + std::variant_size_v<Answer> <= kEvent);
+
+template <class Body>
+Frame frame_with(uint16_t kind, const Body& body) {
+  Frame frame = frame_of(kind);
+  ValueWriter writer(std::span(frame.bytes).subspan(frame.size));
+  writer(body);
+  frame.size += writer.size();
+  return frame;
+}
 
 template <class Variant>
 Frame encode_as(uint16_t first_kind, const Variant& message) {
-  Frame frame = frame_of(static_cast<uint16_t>(first_kind + message.index()));
-  ValueWriter writer(std::span(frame.bytes).subspan(frame.size));
-  std::visit([&](const auto& body) { writer(body); }, message);
-  frame.size += writer.size();
-  return frame;
+  const auto kind = static_cast<uint16_t>(first_kind + message.index());
+  return std::visit([&](const auto& body) { return frame_with(kind, body); }, message);
 }
 
 template <class Variant, size_t I>
@@ -60,9 +68,15 @@ Frame encode(const Command& command) { return encode_as(kFirstCommand, command);
 
 Frame encode(const Answer& answer) { return encode_as(kFirstAnswer, answer); }
 
+Frame encode(const commands::Taken& event) { return frame_with(kEvent, event); }
+
 Result<Command> decode_command(std::span<const std::byte> bytes, size_t descriptors) {
-  if (descriptors != 0) return Status{EPROTO};
-  return decode_as<Command>(kFirstCommand, bytes);
+  Result<Command> command = decode_as<Command>(kFirstCommand, bytes);
+  if (!command.ok()) return command;
+  const bool takes_channel =
+      std::visit([]<class Body>(const Body&) { return commands::kTakesEventsBack<Body>; }, command.value());
+  if (descriptors > (takes_channel ? 1u : 0u)) return Status{EPROTO};
+  return command;
 }
 
 Result<Answer> decode_answer(std::span<const std::byte> bytes, size_t descriptors) {
@@ -70,6 +84,16 @@ Result<Answer> decode_answer(std::span<const std::byte> bytes, size_t descriptor
   const bool brings_channel = answer.ok() && std::holds_alternative<cm::Channel>(answer.value());
   if (answer.ok() && descriptors != (brings_channel ? 1u : 0u)) return Status{EPROTO};
   return answer;
+}
+
+Result<commands::Taken> decode_event(std::span<const std::byte> bytes) {
+  const Result<FrameView> frame = read_frame(bytes);
+  if (!frame.ok()) return frame.status();
+  commands::Taken event;
+  ValueReader reader(frame.value().body);
+  reader(event);
+  if (frame.value().kind != kEvent || !reader.is_complete()) return Status{EPROTO};
+  return event;
 }
 
 }  // namespace verbatim::agent

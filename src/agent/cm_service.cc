@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "agent/cm_protocol.h"
 #include "base/log.h"
 #include "base/reason.h"
 
@@ -19,6 +20,11 @@ constexpr Duration kRetryInterval = Duration::milliseconds(100);
 
 // Of what happens at no channel, none of which has this number.
 constexpr uint64_t kNetworkTag = 0;
+
+bool brings_view(cm::EventType type) {
+  using enum cm::EventType;
+  return type == addr_resolved || type == route_resolved || type == connect_request || type == connect_response;
+}
 
 }  // namespace
 
@@ -43,13 +49,21 @@ void CmService::on_ready(Instant now) {
       if (event.data.u64 == kNetworkTag) {
         read_addresses(now);
       } else {
-        const cm::Channel closed{event.data.u64};
-        channels_.erase(closed);
-        manager_.on_channel_closed(now, closed);
+        on_channel(now, {event.data.u64}, event.events);
       }
     }
   } while (events.size() == room.size());
   settle(now);
+}
+
+// It was closed, or has room again.
+void CmService::on_channel(Instant now, cm::Channel channel, uint32_t events) {
+  if (events & (EPOLLHUP | EPOLLERR)) {
+    channels_.erase(channel);
+    return manager_.on_channel_closed(now, channel);
+  }
+  wait_for_room(channel, false);
+  send_events(now, channel);
 }
 
 // Where the kernel does not say, what it said last: no address has gone.
@@ -69,7 +83,7 @@ void CmService::on_deadline(Instant now) {
   if (retry_at_ <= now) {
     retry_at_ = kNever;
     if (!knows_addresses_) read_addresses(now);
-    for (const auto& [handle, channel] : channels_) mark(now, handle);
+    for (const auto& [handle, channel] : channels_) send_events(now, handle);
   }
   settle(now);
 }
@@ -87,7 +101,7 @@ void CmService::settle(Instant now) {
   while (const std::optional<cm::OutgoingMad> mad = manager_.poll_mad()) deliver(now, *mad);
   while (const std::optional<cm::Question> question = manager_.poll_question())
     manager_.on_answer(question->id, Status{EHOSTUNREACH});
-  while (const std::optional<cm::Channel> channel = manager_.poll_channel()) mark(now, *channel);
+  while (const std::optional<cm::Channel> channel = manager_.poll_channel()) send_events(now, *channel);
 }
 
 // Both ends are here, even if the address is this host's no longer: no address of another could be resolved.
@@ -98,22 +112,53 @@ void CmService::deliver(Instant now, const cm::OutgoingMad& mad) {
         mad.address.remote.text(), describe(dropped).meaning);
 }
 
-void CmService::mark(Instant now, cm::Channel handle) {
+// Of a channel that is closed, the poll will tell.
+void CmService::send_events(Instant now, cm::Channel handle) {
   const auto found = channels_.find(handle);
-  if (found == channels_.end() || found->second.marked || !manager_.has_event(handle)) return;
-  const char byte = 1;
-  found->second.marked = ::send(found->second.socket.get(), &byte, sizeof byte, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
-  const bool is_closed = errno == EPIPE || errno == ECONNRESET;
-  if (!found->second.marked && !is_closed) retry_later(now);
+  if (found == channels_.end() || found->second.is_full) return;
+  EventChannel& channel = found->second;
+  while (const cm::Event* const event = manager_.next_event(handle)) {
+    const Frame message = message_of(*event, channel.owner);
+    if (::send(channel.socket.get(), message.bytes.data(), message.size, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+      if (errno == EAGAIN) return wait_for_room(handle, true);
+      if (errno != EPIPE && errno != ECONNRESET) retry_later(now);
+      return;
+    }
+    ++channel.events_sent;
+    manager_.take_event(handle);
+  }
+}
+
+Frame CmService::message_of(const cm::Event& event, cm::Owner owner) const {
+  commands::Taken taken{.event = event, .view = std::nullopt};
+  if (brings_view(event.type)) {
+    if (const Result<cm::IdView> view = manager_.query(owner, event.id); view.ok()) taken.view = view.value();
+  }
+  return encode(taken);
+}
+
+void CmService::wait_for_room(cm::Channel handle, bool wait) {
+  EventChannel& channel = channels_.at(handle);
+  channel.is_full = poll_.modify(channel.socket.get(), wait ? EPOLLOUT : 0u, handle.value).ok() && wait;
+}
+
+// No more than were sent: what else is in there is not ours, and might not end.
+void CmService::take_back(cm::Channel handle, const FileDescriptor& socket) {
+  std::vector<cm::Event> events;
+  Frame message;
+  for (uint64_t i = 0; i < channels_.at(handle).events_sent; ++i) {
+    const ssize_t size = ::recv(socket.get(), message.bytes.data(), message.bytes.size(), MSG_DONTWAIT);
+    if (size <= 0) break;
+    message.size = static_cast<size_t>(size);
+    if (const Result<commands::Taken> taken = decode_event(message.view()); taken.ok())
+      events.push_back(taken.value().event);
+  }
+  manager_.put_back(handle, events);
 }
 
 bool CmService::owns(cm::Owner owner, cm::Channel channel) const {
   const auto found = channels_.find(channel);
   return found != channels_.end() && found->second.owner == owner;
-}
-
-bool CmService::is_mark_void(cm::Owner owner, cm::Channel channel) const {
-  return owns(owner, channel) && channels_.at(channel).marked && !manager_.has_event(channel);
 }
 
 }  // namespace verbatim::agent

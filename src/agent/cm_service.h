@@ -2,8 +2,8 @@
 // their event channels, the addresses of this host and the clock of the agent.
 //
 // A command is answered at once. What comes of it for others is done when the call returns: messages to this host are
-// handed back to the manager, and channels that have events are marked (cm_commands.h). There is no way to other hosts
-// yet: their addresses cannot be resolved (EHOSTUNREACH).
+// handed back to the manager, and events are put into their channels as far as these have room (cm_commands.h). There
+// is no way to other hosts yet: their addresses cannot be resolved (EHOSTUNREACH).
 //
 // A process is an owner; that it is gone, or does not want its identifiers any more, the caller says. That a channel
 // was closed is noticed here, and before the next command is executed: as with the kernel's, its identifiers are then
@@ -12,11 +12,14 @@
 // Not thread-safe; never blocks.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "agent/cm_commands.h"
 #include "agent/event_poll.h"
+#include "agent/frame.h"
 #include "agent/host_network.h"
 #include "base/file_descriptor.h"
 #include "base/result.h"
@@ -42,10 +45,11 @@ class CmService {
   void on_deadline(Instant now);
 
   struct Reply {
-    commands::Answer answer;
-    FileDescriptor channel;  // goes with the answer to OPEN_CHANNEL
+    std::optional<commands::Answer> answer;  // nullopt: the command has none
+    FileDescriptor channel;                  // goes with the answer to OPEN_CHANNEL
   };
-  Reply execute(Instant now, cm::Owner owner, const commands::Command& command);
+  // `socket`: the channel's, if it came with a command that may take events back; borrowed.
+  Reply execute(Instant now, cm::Owner owner, const commands::Command& command, const FileDescriptor& socket = {});
   void on_owner_death(Instant now, cm::Owner owner);
 
   // How much there is, for who looks for leaks.
@@ -56,28 +60,33 @@ class CmService {
   struct EventChannel {
     cm::Owner owner;
     FileDescriptor socket;  // our end
-    bool marked = false;    // its mark is in the socket, or was read and not accounted for
+    uint64_t events_sent = 0;
+    bool is_full = false;  // until the kernel says that there is room again
   };
 
   // cm_service.cc
   void read_addresses(Instant now);
   void settle(Instant now);
   void deliver(Instant now, const cm::OutgoingMad& mad);
-  void mark(Instant now, cm::Channel channel);
+  void on_channel(Instant now, cm::Channel channel, uint32_t events);
+  void send_events(Instant now, cm::Channel channel);
+  Frame message_of(const cm::Event& event, cm::Owner owner) const;
+  void wait_for_room(cm::Channel channel, bool wait);
+  void take_back(cm::Channel channel, const FileDescriptor& socket);
   void retry_later(Instant now);
   bool owns(cm::Owner owner, cm::Channel channel) const;
-  bool is_mark_void(cm::Owner owner, cm::Channel channel) const;
 
   // cm_service_commands.cc
   Reply open_channel(cm::Owner owner);
-  commands::Answer ended(Instant now, cm::Owner owner, cm::Channel channel, const Result<uint32_t>& events_taken);
+  template <class Command, class Subject>
+  commands::Answer end(cm::Owner owner, const Command& command, Subject subject, const FileDescriptor& socket,
+                       const std::function<Status()>& execute);
   template <class Command>
-  Reply reply_to(Instant now, cm::Owner owner, const Command& command);
-  commands::Answer on(Instant now, cm::Owner owner, const commands::TakeEvent& command);
-  commands::Answer on(Instant now, cm::Owner owner, const commands::DropMark& command);
-  commands::Answer on(Instant now, cm::Owner owner, const commands::Create& command);
-  commands::Answer on(Instant now, cm::Owner owner, const commands::Destroy& command);
-  commands::Answer on(Instant now, cm::Owner owner, const commands::Migrate& command);
+  Reply reply_to(Instant now, cm::Owner owner, const Command& command, const FileDescriptor& socket);
+  void tell(Instant now, cm::Owner owner, const commands::Create& command);
+  void tell(Instant now, cm::Owner owner, const commands::TakeRequest& command);
+  commands::Answer on(Instant now, cm::Owner owner, const commands::Destroy& command, const FileDescriptor& socket);
+  commands::Answer on(Instant now, cm::Owner owner, const commands::Migrate& command, const FileDescriptor& socket);
   commands::Answer on(Instant now, cm::Owner owner, const commands::SetContext& command);
   commands::Answer on(Instant now, cm::Owner owner, const commands::Query& command);
   commands::Answer on(Instant now, cm::Owner owner, const commands::SetTos& command);
@@ -96,7 +105,7 @@ class CmService {
   commands::Answer on(Instant now, cm::Owner owner, const commands::Disconnect& command);
   commands::Answer on(Instant now, cm::Owner owner, const commands::NotifyEstablished& command);
   commands::Answer on(Instant now, cm::Owner owner, const commands::Join& command);
-  commands::Answer on(Instant now, cm::Owner owner, const commands::Leave& command);
+  commands::Answer on(Instant now, cm::Owner owner, const commands::Leave& command, const FileDescriptor& socket);
 
   cm::Manager manager_;
   const std::unique_ptr<HostNetwork> network_;

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <functional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -33,26 +34,32 @@ bool is_type_of(cm::PortSpace space, cm::QpType type) {
   return false;
 }
 
-bool brings_view(cm::EventType type) {
-  using enum cm::EventType;
-  return type == addr_resolved || type == route_resolved || type == connect_request || type == connect_response;
-}
+// The channel whose programs may name an identifier so (Create).
+uint64_t channel_of(cm::IdHandle id) { return id.value >> 32; }
 
 }  // namespace
 
-CmService::Reply CmService::execute(Instant now, cm::Owner owner, const Command& command) {
+CmService::Reply CmService::execute(Instant now, cm::Owner owner, const Command& command,
+                                    const FileDescriptor& socket) {
   on_ready(now);
-  Reply reply = std::visit([&](const auto& body) { return reply_to(now, owner, body); }, command);
+  Reply reply = std::visit([&](const auto& body) { return reply_to(now, owner, body, socket); }, command);
   settle(now);
   return reply;
 }
 
 template <class Command>
-CmService::Reply CmService::reply_to(Instant now, cm::Owner owner, const Command& command) {
-  if constexpr (std::is_same_v<Command, OpenChannel>)
+CmService::Reply CmService::reply_to(Instant now, cm::Owner owner, const Command& command,
+                                     const FileDescriptor& socket) {
+  if constexpr (std::is_same_v<Command, OpenChannel>) {
     return open_channel(owner);
-  else
-    return {.answer = on(now, owner, command)};
+  } else if constexpr (kTakesEventsBack<Command>) {
+    return {.answer = on(now, owner, command, socket), .channel = {}};
+  } else if constexpr (kIsAnswered<Command>) {
+    return {.answer = on(now, owner, command), .channel = {}};
+  } else {
+    tell(now, owner, command);
+    return {};
+  }
 }
 
 // --- channels -------------------------------------------------------------------------------------------------------
@@ -68,47 +75,35 @@ CmService::Reply CmService::open_channel(cm::Owner owner) {
   return {.answer = handle, .channel = std::move(theirs)};
 }
 
-Answer CmService::on(Instant now, cm::Owner owner, const TakeEvent& command) {
+// Executes it when no event is in the channel's socket that it must not leave there. EBUSY: there may be one.
+template <class Command, class Subject>
+Answer CmService::end(cm::Owner owner, const Command& command, Subject subject, const FileDescriptor& socket,
+                      const std::function<Status()>& execute) {
   if (!owns(owner, command.channel)) return Failure{EINVAL};
-  channels_.at(command.channel).marked = false;
-  const std::optional<cm::Event> event = manager_.take_event(command.channel);
-  mark(now, command.channel);
-  if (!event) return Failure{EAGAIN};
-  Taken taken{.event = *event};
-  if (brings_view(event->type)) {
-    if (const Result<cm::IdView> view = manager_.query(owner, event->id); view.ok()) taken.view = view.value();
-  }
-  return taken;
-}
-
-Answer CmService::on(Instant now, cm::Owner owner, const DropMark& command) {
-  if (!owns(owner, command.channel)) return Failure{EINVAL};
-  channels_.at(command.channel).marked = false;
-  mark(now, command.channel);
-  return Nothing{};
+  if (socket.valid()) take_back(command.channel, socket);
+  const uint32_t sent = manager_.events_taken(subject);
+  if (!socket.valid() && sent > command.received) return Failure{EBUSY};
+  const Status ended = execute();
+  return ended.ok() ? Answer(Ended{sent}) : Answer(Failure{ended.error});
 }
 
 // --- identifiers ----------------------------------------------------------------------------------------------------
 
-Answer CmService::on(Instant, cm::Owner owner, const Create& command) {
-  if (!owns(owner, command.channel) || !is_type_of(command.space, command.qp_type)) return Failure{EINVAL};
-  return manager_.create(owner, command.channel, command.space, command.qp_type, command.context);
+void CmService::tell(Instant, cm::Owner owner, const Create& command) {
+  const bool is_possible = owns(owner, command.channel) && channel_of(command.id) == command.channel.value &&
+                           is_type_of(command.space, command.qp_type);
+  if (!is_possible) return;
+  [[maybe_unused]] const Status created =
+      manager_.create(owner, command.id, command.channel, command.space, command.qp_type, command.context);
 }
 
-// What an end brings may come to the same channel: a goodbye to oneself.
-Answer CmService::ended(Instant now, cm::Owner owner, cm::Channel channel, const Result<uint32_t>& events_taken) {
-  if (!events_taken.ok()) return Failure{events_taken.error()};
-  settle(now);
-  return Ended{.events_taken = events_taken.value(), .mark_is_void = is_mark_void(owner, channel)};
+Answer CmService::on(Instant now, cm::Owner owner, const Destroy& command, const FileDescriptor& socket) {
+  return end(owner, command, command.id, socket, [&] { return manager_.destroy(now, owner, command.id); });
 }
 
-Answer CmService::on(Instant now, cm::Owner owner, const Destroy& command) {
-  return ended(now, owner, command.channel, manager_.destroy(now, owner, command.id));
-}
-
-Answer CmService::on(Instant now, cm::Owner owner, const Migrate& command) {
+Answer CmService::on(Instant, cm::Owner owner, const Migrate& command, const FileDescriptor& socket) {
   if (!owns(owner, command.to)) return Failure{EINVAL};
-  return ended(now, owner, command.channel, manager_.migrate(owner, command.id, command.to));
+  return end(owner, command, command.id, socket, [&] { return manager_.migrate(owner, command.id, command.to); });
 }
 
 Answer CmService::on(Instant, cm::Owner owner, const SetContext& command) {
@@ -161,6 +156,11 @@ Answer CmService::on(Instant now, cm::Owner owner, const Listen& command) {
   return answer(manager_.listen(now, owner, command.id, command.backlog));
 }
 
+// The request may have gone with its listener.
+void CmService::tell(Instant, cm::Owner owner, const TakeRequest& command) {
+  [[maybe_unused]] const Status taken = manager_.take_request(owner, command.id);
+}
+
 Answer CmService::on(Instant now, cm::Owner owner, const Connect& command) {
   return answer(manager_.connect(now, owner, command.id, command.offer));
 }
@@ -191,8 +191,8 @@ Answer CmService::on(Instant, cm::Owner owner, const Join& command) {
   return answer(manager_.join(owner, command.id, command.group, command.context));
 }
 
-Answer CmService::on(Instant now, cm::Owner owner, const Leave& command) {
-  return ended(now, owner, command.channel, manager_.leave(owner, command.membership));
+Answer CmService::on(Instant, cm::Owner owner, const Leave& command, const FileDescriptor& socket) {
+  return end(owner, command, command.membership, socket, [&] { return manager_.leave(owner, command.membership); });
 }
 
 }  // namespace verbatim::agent

@@ -14,7 +14,7 @@ struct Header {
 static_assert(sizeof(Header) == kFrameHeader);
 
 constexpr uint32_t kMagic = 0x76626d61;
-constexpr uint16_t kVersion = 4;
+constexpr uint16_t kVersion = 5;
 
 }  // namespace
 

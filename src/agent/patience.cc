@@ -7,9 +7,9 @@
 #include "agent/event_poll.h"
 
 namespace verbatim::agent {
+namespace {
 
-Status await_readable(int socket, Patience& patience) {
-  pollfd wait{socket, POLLIN, 0};
+Status await(pollfd wait, Patience& patience) {
   while (!patience.over()) {
     const Duration length = patience.next_wait();
     const Instant start = monotonic_now();
@@ -20,5 +20,11 @@ Status await_readable(int socket, Patience& patience) {
   }
   return {ETIMEDOUT};
 }
+
+}  // namespace
+
+Status await_readable(int socket, Patience& patience) { return await({socket, POLLIN, 0}, patience); }
+
+Status await_writable(int socket, Patience& patience) { return await({socket, POLLOUT, 0}, patience); }
 
 }  // namespace verbatim::agent

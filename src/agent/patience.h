@@ -25,5 +25,6 @@ class Patience {
 
 // Through the program's signal handlers, however often they interrupt. ETIMEDOUT: patience is over.
 Status await_readable(int socket, Patience& patience);
+Status await_writable(int socket, Patience& patience);
 
 }  // namespace verbatim::agent

@@ -1,11 +1,12 @@
-// Events that wait to be taken, one queue for each channel, and how many were taken of each identifier and membership:
-// whoever ends one waits until as many are acknowledged (rdma_destroy_id(3)). Not thread-safe.
+// Events that wait to be taken, one queue for each channel, and how many were taken of each identifier and membership.
+// The account of an event is the identifier that it is about; of a connect_request, its listener. Not thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "cm/event.h"
@@ -14,9 +15,11 @@ namespace verbatim::cm {
 
 class EventQueues {
  public:
-  // `account`: the identifier whose events are counted; that of a connect_request is its listener.
-  void push(Channel channel, IdHandle account, const Event& event);
+  void push(Channel channel, const Event& event);
+  const Event* front(Channel channel) const;  // null: there is none
   std::optional<Event> take(Channel channel);
+  // What was taken before is first again, in its order.
+  void put_back(Channel channel, std::span<const Event> events);
   bool has_event(Channel channel) const;
   std::optional<Channel> poll_channel();
 
@@ -32,20 +35,17 @@ class EventQueues {
   size_t accounts() const { return taken_.size() + memberships_taken_.size(); }
 
  private:
-  struct Waiting {
-    IdHandle account;
-    Event event;
-  };
-
   template <class Key>
   static uint32_t count_of(const std::map<Key, uint32_t>& counts, Key key) {
     const auto found = counts.find(key);
     return found == counts.end() ? 0 : found->second;
   }
-  void append(Channel channel, const Waiting& waiting);
-  void erase_if_empty(Channel channel);
+  // That of the channel, which is announced if it had none.
+  std::deque<Event>& queue_of(Channel channel);
+  template <class Unwanted>
+  void erase_if(Channel channel, Unwanted unwanted);
 
-  std::map<Channel, std::deque<Waiting>> queues_;  // none is empty
+  std::map<Channel, std::deque<Event>> queues_;  // none is empty
   std::deque<Channel> ready_;
   std::map<IdHandle, uint32_t> taken_;
   std::map<MembershipHandle, uint32_t> memberships_taken_;

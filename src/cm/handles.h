@@ -6,12 +6,14 @@
 
 namespace verbatim::cm {
 
-// A communication identifier (rdma_cm_id). Never used twice by one manager; 0 is none.
+// A communication identifier (rdma_cm_id); 0 is none. Chosen by whoever creates it, never twice: the manager, for the
+// requests it shows, takes those with the highest bit, which are nobody else's.
 struct IdHandle {
   uint64_t value = 0;
   auto operator<=>(const IdHandle&) const = default;
   explicit operator bool() const { return value != 0; }
 };
+inline constexpr uint64_t kManagersHandles = uint64_t{1} << 63;
 
 // The process that an identifier belongs to; chosen by the caller.
 struct Owner {

@@ -9,6 +9,7 @@
 // After remove_device() there is device_removed, from anywhere that is bound to the device. Plain values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -80,8 +81,10 @@ struct Identifier {
   uint8_t path_mtu = 0, path_rate = 0, hop_limit = 0;  // of the way to the destination, once it is resolved
   Psn starting_psn;                                    // of our connection, if there will be one
 
-  int backlog = 0;                      // a listener: how many more requests may wait to be taken
-  IdHandle listener;                    // a request that has not been taken yet
+  size_t backlog = 0;                   // a listener: how many requests may be waiting
+  std::vector<IdHandle> waiting;        // a listener: its requests of which the program has not said that it has them
+  IdHandle waits_at;                    // such a request: its listener
+  IdHandle listener;                    // a request whose event is not taken yet: who ends it by ending
   bool accepted = true;                 // a request: nothing is reported before the program has accepted it
   wire::CommunicationId communication;  // of the connection, or of the resolution of a service ID
   std::vector<Membership> memberships;

@@ -22,16 +22,22 @@ Manager::Manager(const Configuration& configuration)
 
 // --- identifiers ----------------------------------------------------------------------------------------------------
 
-IdHandle Manager::create(Owner owner, Channel channel, PortSpace space, QpType qp_type, uint64_t context) {
-  const IdHandle handle{++last_handle_};
-  ids_[handle] = {.handle = handle,
-                  .owner = owner,
-                  .channel = channel,
-                  .space = space,
-                  .qp_type = qp_type,
-                  .context = context,
-                  .starting_psn = Psn{draw() & 0xffffff}};
-  return handle;
+Status Manager::create(Owner owner, IdHandle handle, Channel channel, PortSpace space, QpType qp_type,
+                       uint64_t context) {
+  if (!handle || handle.value & kManagersHandles || ids_.contains(handle)) return {EINVAL};
+  add(owner, handle, channel, space, qp_type, context);
+  return Status::success();
+}
+
+Identifier& Manager::add(Owner owner, IdHandle handle, Channel channel, PortSpace space, QpType qp_type,
+                         uint64_t context) {
+  return ids_[handle] = {.handle = handle,
+                         .owner = owner,
+                         .channel = channel,
+                         .space = space,
+                         .qp_type = qp_type,
+                         .context = context,
+                         .starting_psn = Psn{draw() & 0xffffff}};
 }
 
 Result<Identifier*> Manager::find(Owner owner, IdHandle id) {
@@ -48,32 +54,38 @@ Result<Identifier*> Manager::find_for(Command command, Owner owner, IdHandle id)
   return found;
 }
 
-Result<uint32_t> Manager::destroy(Instant now, Owner owner, IdHandle id) {
+Status Manager::destroy(Instant now, Owner owner, IdHandle id) {
   const Result<Identifier*> found = find(owner, id);
-  if (!found.ok()) return found.status();
-  return end(now, *found.value());
+  if (found.ok()) end(now, *found.value());
+  return found.status();
 }
 
-uint32_t Manager::end(Instant now, Identifier& id) {
+void Manager::end(Instant now, Identifier& id) {
   const IdHandle handle = id.handle;
-  const uint32_t taken = events_.taken(handle);
   end_memberships(id);
   part_from_connection(now, id);
   part_from_resolution(id);
   ports_.release(handle);
   address_deadlines_.clear(handle);
   const std::vector<IdHandle> requests = events_.forget(handle, id.channel);
+  leave_backlog(id);
+  for (IdHandle request : id.waiting) ids_.at(request).waits_at = {};
   ids_.erase(handle);
   for (IdHandle request : requests) end(now, ids_.at(request));
-  return taken;
 }
 
-Result<uint32_t> Manager::migrate(Owner owner, IdHandle id, Channel channel) {
+void Manager::leave_backlog(Identifier& request) {
+  if (!request.waits_at) return;
+  std::erase(ids_.at(request.waits_at).waiting, request.handle);
+  request.waits_at = {};
+}
+
+Status Manager::migrate(Owner owner, IdHandle id, Channel channel) {
   const Result<Identifier*> found = find(owner, id);
   if (!found.ok()) return found.status();
   events_.move(id, found.value()->channel, channel);
   found.value()->channel = channel;
-  return events_.taken(id);
+  return Status::success();
 }
 
 Status Manager::set_context(Owner owner, IdHandle id, uint64_t context) {
@@ -347,25 +359,23 @@ Result<MembershipHandle> Manager::join(Owner owner, IdHandle handle, const Addre
             .interface_index = *id.interface_index,
             .traffic_class = id.tos.value_or(0)};
   if (const HostAddress* const host = host_address(id.source)) path.mtu = host->path_mtu, path.rate = host->rate;
-  events_.push(id.channel, handle,
-               {.type = EventType::multicast_join,
-                .id = handle,
-                .context = context,
-                .datagram = {.path = path, .qpn = kMulticastQpn, .q_key = kUdpQKey},
-                .membership = membership});
+  events_.push(id.channel, {.type = EventType::multicast_join,
+                            .id = handle,
+                            .context = context,
+                            .datagram = {.path = path, .qpn = kMulticastQpn, .q_key = kUdpQKey},
+                            .membership = membership});
   return membership;
 }
 
-Result<uint32_t> Manager::leave(Owner owner, MembershipHandle membership) {
+Status Manager::leave(Owner owner, MembershipHandle membership) {
   const auto found = memberships_.find(membership);
   if (found == memberships_.end()) return Status{ENOENT};
   const Result<Identifier*> id = find(owner, found->second);
   if (!id.ok()) return id.status();
-  const uint32_t taken = events_.taken(membership);
   events_.forget(membership, id.value()->channel);
   std::erase_if(id.value()->memberships, [&](const Membership& joined) { return joined.handle == membership; });
   memberships_.erase(found);
-  return taken;
+  return Status::success();
 }
 
 void Manager::end_memberships(Identifier& id) {

@@ -133,13 +133,14 @@ class Manager {
   void on_address_change(uint32_t interface_index);
 
   // --- Commands: identifiers ---
-  // The port spaces of TCP have rc, those of UDP and IPoIB ud, and that of IB any type of queue pair.
-  IdHandle create(Owner owner, Channel channel, PortSpace space, QpType qp_type, uint64_t context);
-  // How many of its events had been taken: rdma_destroy_id(3) waits until as many are acknowledged. Those not taken are
-  // gone. Its connection says goodbye to the peer, and does so until it is answered.
-  Result<uint32_t> destroy(Instant now, Owner owner, IdHandle id);
-  // What is not taken yet moves along. How many had been taken.
-  Result<uint32_t> migrate(Owner owner, IdHandle id, Channel channel);
+  // The port spaces of TCP have rc, those of UDP and IPoIB ud, and that of IB any type of queue pair. EINVAL: the
+  // handle is none, or not the caller's to choose, or in use.
+  Status create(Owner owner, IdHandle id, Channel channel, PortSpace space, QpType qp_type, uint64_t context);
+  // Those of its events that are not taken are gone, with the new identifiers of requests. Its connection says goodbye
+  // to the peer, and does so until it is answered.
+  Status destroy(Instant now, Owner owner, IdHandle id);
+  // What is not taken yet moves along.
+  Status migrate(Owner owner, IdHandle id, Channel channel);
   // The context that events carry; of an identifier from connect_request, until then its listener's.
   Status set_context(Owner owner, IdHandle id, uint64_t context);
   Result<IdView> query(Owner owner, IdHandle id) const;
@@ -176,7 +177,7 @@ class Manager {
   // --- Commands: multicast ---
   // Then multicast_join. EINVAL: no identifier for datagrams, not bound to an address, or no group.
   Result<MembershipHandle> join(Owner owner, IdHandle id, const Address& group, uint64_t context);
-  Result<uint32_t> leave(Owner owner, MembershipHandle membership);  // how many of its events had been taken
+  Status leave(Owner owner, MembershipHandle membership);  // those of its events that are not taken are gone
 
   // --- Ends of others ---
   // All that was its is destroyed, and every peer is told: the process is dead, or has closed the channel.
@@ -200,8 +201,16 @@ class Manager {
   // A channel that got its first event to take since it was last empty.
   std::optional<Channel> poll_channel() { return events_.poll_channel(); }
   bool has_event(Channel channel) const { return events_.has_event(channel); }
-  // Taking a connect_request makes the new identifier its channel's, and makes room in the backlog.
+  const Event* next_event(Channel channel) const { return events_.front(channel); }  // null: there is none
+  // Taking a connect_request makes the new identifier its channel's.
   std::optional<Event> take_event(Channel channel);
+  // What was taken and has not reached the program, in its order: it is the channel's next again.
+  void put_back(Channel channel, std::span<const Event> events);
+  // How many were taken and not put back.
+  uint32_t events_taken(IdHandle id) const { return events_.taken(id); }
+  uint32_t events_taken(MembershipHandle membership) const { return events_.taken(membership); }
+  // The program knows of the request, which makes room in the backlog. EINVAL: it said so before.
+  Status take_request(Owner owner, IdHandle request);
 
   // How much there is, for who looks for leaks.
   struct Population {
@@ -220,6 +229,7 @@ class Manager {
   };
 
   // manager.cc
+  Identifier& add(Owner owner, IdHandle handle, Channel channel, PortSpace space, QpType qp_type, uint64_t context);
   Result<Identifier*> find(Owner owner, IdHandle id);
   Result<Identifier*> find_for(Command command, Owner owner, IdHandle id);
   Status bind_source(Identifier& id, const Address& source, const Address& destination, bool privileged);
@@ -228,7 +238,8 @@ class Manager {
   void arrive(Identifier& id, const HostAddress& source, uint8_t hop_limit);
   void fail_resolution(Identifier& id, int error);
   Path path_of(const Identifier& id) const;
-  uint32_t end(Instant now, Identifier& id);
+  void end(Instant now, Identifier& id);
+  void leave_backlog(Identifier& request);
   void end_memberships(Identifier& id);
 
   // manager_connect.cc

@@ -41,10 +41,18 @@ class AmongRxe : public testing::Test {
   Event event(Manager& manager) {
     const auto event = manager.take_event(kChannel);
     EXPECT_TRUE(event.has_value());
+    if (event && event->type == EventType::connect_request) {
+      EXPECT_EQ(manager.take_request(kOwner, event->id).error, 0);
+    }
     return event.value_or(Event{});
   }
+  static IdHandle create(Manager& manager, PortSpace space, QpType type) {
+    constexpr IdHandle kId{1};
+    EXPECT_EQ(manager.create(kOwner, kId, kChannel, space, type, 0).error, 0);
+    return kId;
+  }
   IdHandle resolved(Manager& manager, PortSpace space, QpType type, uint16_t source_port, uint16_t port) {
-    const IdHandle id = manager.create(kOwner, kChannel, space, type, 0);
+    const IdHandle id = create(manager, space, type);
     const Resolve resolve{ipv4("10.77.0.3", source_port), ipv4("10.77.0.2", port), Duration::milliseconds(1000), false};
     EXPECT_EQ(manager.resolve_address(now_, kOwner, id, resolve).error, 0);
     const auto question = manager.poll_question();
@@ -62,7 +70,7 @@ class AmongRxe : public testing::Test {
 
 TEST_F(AmongRxe, TheServerOfRpingAnswersAsItDid) {
   Manager server = host("10.77.0.2", 0x505400fffe4d0002);
-  const IdHandle listener = server.create(kOwner, kChannel, PortSpace::tcp, QpType::rc, 0);
+  const IdHandle listener = create(server, PortSpace::tcp, QpType::rc);
   ASSERT_EQ(server.bind(kOwner, listener, ipv4("10.77.0.2", kPort), false).error, 0);
   ASSERT_EQ(server.listen(now_, kOwner, listener, 1).error, 0);
   ASSERT_EQ(hear(server, captured_mad("rping", "REQ")), Reason::none);
@@ -133,7 +141,7 @@ TEST_F(AmongRxe, APortWhereNobodyListensIsRefusedAsItWas) {
 
 TEST_F(AmongRxe, TheServerOfUdaddyAnswersAsItDid) {
   Manager server = host("10.77.0.2", 0x505400fffe4d0002);
-  const IdHandle listener = server.create(kOwner, kChannel, PortSpace::udp, QpType::ud, 0);
+  const IdHandle listener = create(server, PortSpace::udp, QpType::ud);
   ASSERT_EQ(server.bind(kOwner, listener, Address::wildcard(Family::ipv4, kPort), false).error, 0);
   ASSERT_EQ(server.listen(now_, kOwner, listener, 1).error, 0);
   ASSERT_EQ(hear(server, captured_mad("udaddy", "SIDR_REQ")), Reason::none);
@@ -162,7 +170,7 @@ TEST_F(AmongRxe, AListenerOfIpv6HearsRpingOverIpv6) {
   Manager server({.ca_guid = 1, .seed = 1});
   const Gid own = ipv6("fe80::5054:ff:fe4d:2").ip, peer = ipv6("fe80::5054:ff:fe4d:3").ip;
   server.set_addresses({{own, 2, 3, 0}});
-  const IdHandle listener = server.create(kOwner, kChannel, PortSpace::tcp, QpType::rc, 0);
+  const IdHandle listener = create(server, PortSpace::tcp, QpType::rc);
   ASSERT_EQ(server.bind(kOwner, listener, Address::wildcard(Family::ipv6, kPort), false).error, 0);
   ASSERT_EQ(server.listen(now_, kOwner, listener, 1).error, 0);
   ASSERT_EQ(server.on_mad(now_, {own, peer}, captured_mad("rping-ipv6", "REQ")), Reason::none);

@@ -69,7 +69,8 @@ Status Manager::listen(Instant now, Owner owner, IdHandle handle, int backlog) {
     if (!bound.ok()) return bound;
   }
   if (const Status alone = ports_.listen(handle); !alone.ok()) return alone;
-  id.backlog = backlog > 0 && backlog < configuration_.max_backlog ? backlog : configuration_.max_backlog;
+  const bool is_sensible = backlog > 0 && backlog < configuration_.max_backlog;
+  id.backlog = static_cast<size_t>(is_sensible ? backlog : configuration_.max_backlog);
   id.state = IdState::listening;
   hear_again(now);
   return Status::success();

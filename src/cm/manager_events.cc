@@ -10,7 +10,7 @@ void Manager::report(const Identifier& id, Event event) {
   if (!id.accepted) return;
   event.id = id.handle;
   event.context = id.context;
-  events_.push(id.channel, id.handle, event);
+  events_.push(id.channel, event);
 }
 
 Reason Manager::take_step(ConnectionEntry& entry, const ConnectionStep& step, const wire::CmBody* body) {
@@ -102,15 +102,30 @@ void Manager::on_deadline(Instant now) {
   while (const auto due = address_deadlines_.pop_due(now)) fail_resolution(ids_.at(*due), ETIMEDOUT);
 }
 
+Status Manager::take_request(Owner owner, IdHandle request) {
+  const Result<Identifier*> found = find(owner, request);
+  if (!found.ok()) return found.status();
+  if (!found.value()->waits_at) return {EINVAL};
+  leave_backlog(*found.value());
+  return Status::success();
+}
+
 std::optional<Event> Manager::take_event(Channel channel) {
   const std::optional<Event> event = events_.take(channel);
   if (event && event->type == EventType::connect_request) {
     Identifier& id = ids_.at(event->id);
     id.listener = {};
     id.channel = channel;
-    ++ids_.at(event->listener).backlog;
   }
   return event;
+}
+
+void Manager::put_back(Channel channel, std::span<const Event> events) {
+  for (const Event& event : events) {
+    const auto request = event.type == EventType::connect_request ? ids_.find(event.id) : ids_.end();
+    if (request != ids_.end()) request->second.listener = request->second.waits_at;
+  }
+  events_.put_back(channel, events);
 }
 
 Manager::Population Manager::population() const {

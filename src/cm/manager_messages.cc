@@ -43,7 +43,8 @@ void Manager::hear_again(Instant now) {
 }
 
 Reason Manager::hear(Instant now, const Unheard& unheard, const wire::Req& req) {
-  const auto& [until, from, message] = unheard;
+  const MadAddress& from = unheard.from;
+  const wire::CmMessage& message = unheard.message;
   if (ConnectionEntry* const known = connections_.find_by_peer(req.local_ca_guid, req.local_communication_id)) {
     if (known->connection.path().destination != from.remote) return Reason::cm_address;
     return take_step(*known, known->connection.on_message(now, message), &message.body);
@@ -76,12 +77,12 @@ Reason Manager::hear(Instant now, const Unheard& unheard, const wire::Req& req) 
                   Reason::cm_no_listener);
   }
   // No answer: the request comes again.
-  if (listener->backlog == 0) return Reason::cm_backlog;
+  if (listener->waiting.size() >= listener->backlog) return Reason::cm_backlog;
 
   Identifier& id = add_request(*listener, request, connection.qp_type());
   id.communication = local_id;
   connections_.add(id.handle, std::move(connection));
-  events_.push(listener->channel, listener->handle,
+  events_.push(listener->channel,
                {.type = EventType::connect_request,
                 .id = id.handle,
                 .context = listener->context,
@@ -99,7 +100,8 @@ Reason Manager::hear(Instant now, const Unheard& unheard, const wire::Req& req) 
 }
 
 Reason Manager::hear(Instant now, const Unheard& unheard, const wire::SidrReq& req) {
-  const auto& [until, from, message] = unheard;
+  const MadAddress& from = unheard.from;
+  const wire::CmMessage& message = unheard.message;
   if (const auto known = asked_.find({from.remote, req.request_id}); known != asked_.end()) {
     Resolution& resolution = resolutions_.at(known->second).first;
     return take_step(resolution, resolution.on_duplicate(), nullptr);
@@ -121,13 +123,13 @@ Reason Manager::hear(Instant now, const Unheard& unheard, const wire::SidrReq& r
     return answer(is_port_known ? wire::SidrStatus::rejected : wire::SidrStatus::service_id_not_supported,
                   Reason::cm_no_listener);
   }
-  if (listener->backlog == 0) return Reason::cm_backlog;
+  if (listener->waiting.size() >= listener->backlog) return Reason::cm_backlog;
 
   Identifier& id = add_request(*listener, request, QpType::ud);
   id.communication = new_communication_id();
   resolutions_.insert({id.communication, {Resolution::asked(id.communication, request.path, message), id.handle}});
   asked_[{from.remote, req.request_id}] = id.communication;
-  events_.push(listener->channel, listener->handle,
+  events_.push(listener->channel,
                {.type = EventType::connect_request,
                 .id = id.handle,
                 .context = listener->context,
@@ -167,15 +169,15 @@ Identifier* Manager::listener_for(const Request& request, QpType qp_type) {
 }
 
 Identifier& Manager::add_request(Identifier& listener, const Request& request, QpType qp_type) {
-  --listener.backlog;
-  const IdHandle handle = create(listener.owner, listener.channel, listener.space, qp_type, listener.context);
-  Identifier& id = ids_.at(handle);
+  const IdHandle handle{kManagersHandles | ++last_handle_};
+  Identifier& id = add(listener.owner, handle, listener.channel, listener.space, qp_type, listener.context);
+  listener.waiting.push_back(handle);
   id.state = IdState::connecting;
   id.source = request.local;
   id.destination = request.remote;
   id.interface_index = request.path.interface_index;
   id.path = request.path;
-  id.listener = listener.handle;
+  id.listener = id.waits_at = listener.handle;
   id.accepted = false;
   return id;
 }

@@ -183,9 +183,11 @@ class World {
     const size_t program = below(static_cast<uint32_t>(programs_.size()));
     const bool is_datagram = chance(20);
     const Running& running = programs_[program];
-    const IdHandle id =
-        hosts_[running.host].create(running.owner, running.channels[0], is_datagram ? PortSpace::udp : PortSpace::tcp,
-                                    is_datagram ? QpType::ud : QpType::rc, 0);
+    const IdHandle id{++last_handle_};
+    const Status created = hosts_[running.host].create(running.owner, id, running.channels[0],
+                                                       is_datagram ? PortSpace::udp : PortSpace::tcp,
+                                                       is_datagram ? QpType::ud : QpType::rc, 0);
+    EXPECT_TRUE(created.ok());
     ids_.push_back({.program = program, .id = id, .is_datagram = is_datagram});
     // Some listen from the start, so that there is somebody.
     if (chance(40)) listen(ids_.back());
@@ -195,7 +197,8 @@ class World {
     const Address source = chance(50) ? Address::wildcard(Family::ipv4) : address_of(programs_[known.program].host);
     const uint32_t backlog = 1 + below(3);
     static_cast<void>(manager(known).bind(owner(known), known.id, source.with_port(some_port()), false));
-    if (manager(known).listen(now_, owner(known), known.id, static_cast<int>(backlog)).ok()) known.done.listening = true;
+    if (manager(known).listen(now_, owner(known), known.id, static_cast<int>(backlog)).ok())
+      known.done.listening = true;
   }
   uint16_t some_port() { return static_cast<uint16_t>(7000 + below(2)); }
 
@@ -296,8 +299,13 @@ class World {
     const Running& running = programs_[program];
     Manager& host = hosts_[running.host];
     const Channel channel = running.channels[host.has_event(running.channels[0]) ? 0 : 1];
-    const std::optional<Event> event = host.take_event(channel);
+    std::optional<Event> event = host.take_event(channel);
     if (!event) return false;
+    // Now and then it does not arrive at once.
+    if (chance(5)) {
+      host.put_back(channel, {&*event, 1});
+      event = host.take_event(channel);
+    }
     note(fmt::format("{} {} {}", running.owner.value, event->id.value, name(*event)));
     const bool is_request = event->type == EventType::connect_request;
     Known* const known = find(running.host, is_request ? event->listener : event->id);
@@ -312,6 +320,7 @@ class World {
                        fmt::join(known->events, ", ")));
     known->phase = next;
     if (!is_request) return true;
+    EXPECT_TRUE(host.take_request(running.owner, event->id).ok());
     ids_.push_back(
         {.program = known->program, .id = event->id, .is_datagram = known->is_datagram, .phase = Phase::requested});
     return true;
@@ -472,6 +481,7 @@ class World {
   Chaos chaos_;
   std::string trace_;
   uint64_t last_program_ = 0;
+  uint64_t last_handle_ = 0;
   uint32_t last_qpn_ = 0;
 
  public:

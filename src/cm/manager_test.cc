@@ -44,8 +44,8 @@ TEST_F(AnIdentifier, IsItsOwnersAlone) {
   const IdHandle id = create(me_);
   for (const auto& [owner, error] : {std::pair{other_.owner, EINVAL}, std::pair{me_.owner, ENOENT}}) {
     const IdHandle which = error == ENOENT ? IdHandle{999} : id;
-    EXPECT_EQ(one_.destroy(now_, owner, which).error(), error);
-    EXPECT_EQ(one_.migrate(owner, which, me_.channel).error(), error);
+    EXPECT_EQ(one_.destroy(now_, owner, which).error, error);
+    EXPECT_EQ(one_.migrate(owner, which, me_.channel).error, error);
     EXPECT_EQ(one_.set_context(owner, which, 1).error, error);
     EXPECT_EQ(one_.query(owner, which).error(), error);
     EXPECT_EQ(one_.set_tos(owner, which, 1).error, error);
@@ -297,9 +297,38 @@ TEST_F(AnIdentifier, IsDestroyedWithItsEvents) {
   ASSERT_EQ(resolve(me_, id, ipv4("127.0.0.1", kPort)).error, 0);
   take_one(me_);
   ASSERT_EQ(one_.resolve_route(me_.owner, id).error, 0);
-  EXPECT_EQ(destroy(me_, id), 1u) << "that many are to be acknowledged";
+  EXPECT_EQ(one_.events_taken(id), 1u);
+  destroy(me_, id);
   EXPECT_FALSE(one_.has_event(me_.channel));
   EXPECT_EQ(one_.population(), Manager::Population{});
+}
+
+TEST_F(AnIdentifier, HasANameThatNobodyElseHas) {
+  const IdHandle id = create(me_);
+  const auto error = [&](IdHandle handle) {
+    return one_.create(other_.owner, handle, other_.channel, PortSpace::tcp, QpType::rc, 0).error;
+  };
+  EXPECT_EQ(error(id), EINVAL) << "somebody's";
+  EXPECT_EQ(error({}), EINVAL);
+  EXPECT_EQ(error({kManagersHandles | 77}), EINVAL) << "a request's";
+  EXPECT_EQ(error({id.value + 1}), 0);
+}
+
+TEST_F(AnIdentifier, HasItsEventsAgainInTheirOrderWhenTheyDidNotArrive) {
+  const IdHandle id = create(me_), other = create(me_);
+  ASSERT_EQ(resolve(me_, id, ipv4("127.0.0.1", kPort)).error, 0);
+  ASSERT_EQ(resolve(me_, other, ipv4("127.0.0.1", kPort)).error, 0);
+  ASSERT_EQ(one_.resolve_route(me_.owner, id).error, 0);
+  const std::vector<Event> taken{take_one(me_), take_one(me_)};
+  ASSERT_TRUE(one_.poll_channel());
+  one_.put_back(me_.channel, taken);
+  EXPECT_EQ(one_.events_taken(id), 0u);
+  EXPECT_EQ(take_one(me_).id, id);
+  EXPECT_EQ(take_one(me_).id, other);
+  EXPECT_EQ(name(take_one(me_)), "ROUTE_RESOLVED");
+  EXPECT_EQ(one_.events_taken(id), 2u);
+  one_.put_back(me_.channel, taken);
+  EXPECT_EQ(one_.poll_channel(), me_.channel) << "it was empty";
 }
 
 TEST_F(AnIdentifier, NamesItsChannelWhenThereIsNews) {
@@ -321,20 +350,20 @@ TEST_F(AnIdentifier, MovesToAnotherChannelWithItsEvents) {
   ASSERT_EQ(resolve(me_, staying, ipv4("127.0.0.1", kPort)).error, 0);
   ASSERT_EQ(one_.resolve_route(me_.owner, id).error, 0);
   const Program moved{&one_, me_.owner, {77}};
-  EXPECT_EQ(one_.migrate(me_.owner, id, moved.channel).value(), 1u) << "had been taken";
+  ASSERT_EQ(one_.migrate(me_.owner, id, moved.channel).error, 0);
   EXPECT_EQ(take(me_), Names{"ADDR_RESOLVED"});
   EXPECT_EQ(take(moved), Names{"ROUTE_RESOLVED"});
   ASSERT_EQ(connect(moved, id).error, 0);
   step_time();
   EXPECT_EQ(take(moved), Names{"REJECTED 8"});
-  EXPECT_EQ(destroy(moved, id), 3u);
+  EXPECT_EQ(one_.events_taken(id), 3u);
 }
 
 TEST_F(AnIdentifier, ThatListensTakesItsRequestsAlong) {
   const IdHandle listener = listening(me_, ipv4("127.0.0.1", kPort));
   ASSERT_EQ(connect(other_, resolved(other_, ipv4("127.0.0.1", kPort))).error, 0);
   const Program moved{&one_, me_.owner, {77}};
-  ASSERT_TRUE(one_.migrate(me_.owner, listener, moved.channel).ok());
+  ASSERT_EQ(one_.migrate(me_.owner, listener, moved.channel).error, 0);
   EXPECT_EQ(take(me_), Names{});
   const Event request = take_one(moved);
   EXPECT_EQ(view(me_, request.id).channel, moved.channel);
@@ -349,17 +378,50 @@ TEST_F(AnIdentifier, ThatListensEndsWithTheRequestsThatWereNotTaken) {
   ASSERT_EQ(connect(other_, taken, offered(1)).error, 0);
   const Event request = take_one(me_);
   ASSERT_EQ(connect(other_, waiting, offered(2)).error, 0);
-  EXPECT_EQ(destroy(me_, listener), 1u);
+  destroy(me_, listener);
   const Event rejected = take_one(other_);
   EXPECT_EQ(name(rejected), "REJECTED 28");
   EXPECT_EQ(rejected.id, waiting);
+  EXPECT_EQ(one_.take_request(me_.owner, request.id).error, EINVAL) << "again";
   ASSERT_EQ(accept(me_, request.id).error, 0) << "the other lives on";
   EXPECT_EQ(take(other_), Names{"CONNECT_RESPONSE"});
 }
 
+TEST_F(AnIdentifier, ThatListensEndsWithTheRequestsThatDidNotArrive) {
+  const IdHandle listener = listening(me_, ipv4("127.0.0.1", kPort), 1);
+  ASSERT_EQ(connect(other_, resolved(other_, ipv4("127.0.0.1", kPort))).error, 0);
+  const Event request = *one_.take_event(me_.channel);
+  ASSERT_EQ(connect(other_, resolved(other_, ipv4("127.0.0.1", kPort)), offered(2)).error, 0);
+  EXPECT_EQ(last_reason_, Reason::cm_backlog) << "it still waits";
+  EXPECT_EQ(one_.take_request(other_.owner, request.id).error, EINVAL) << "not theirs";
+  one_.put_back(me_.channel, {&request, 1});
+  destroy(me_, listener);
+  EXPECT_EQ(one_.take_request(me_.owner, request.id).error, ENOENT);
+  EXPECT_EQ(take(other_), Names{"REJECTED 28"});
+}
+
+TEST_F(AnIdentifier, ThatListensLeavesTheRequestThatTheProgramIsAboutToHaveHeardOf) {
+  const IdHandle listener = listening(me_, ipv4("127.0.0.1", kPort));
+  ASSERT_EQ(connect(other_, resolved(other_, ipv4("127.0.0.1", kPort))).error, 0);
+  const Event request = *one_.take_event(me_.channel);
+  destroy(me_, listener);
+  EXPECT_EQ(one_.take_request(me_.owner, request.id).error, EINVAL) << "there is no backlog any more";
+  ASSERT_EQ(accept(me_, request.id).error, 0);
+  EXPECT_EQ(take(other_), Names{"CONNECT_RESPONSE"});
+}
+
+TEST_F(AnIdentifier, ThatIsARequestAndEndsUntakenMakesRoomInTheBacklog) {
+  listening(me_, ipv4("127.0.0.1", kPort), 1);
+  ASSERT_EQ(connect(other_, resolved(other_, ipv4("127.0.0.1", kPort))).error, 0);
+  destroy(me_, one_.take_event(me_.channel)->id);
+  EXPECT_EQ(take(other_), Names{"REJECTED 28"});
+  ASSERT_EQ(connect(other_, resolved(other_, ipv4("127.0.0.1", kPort)), offered(2)).error, 0);
+  EXPECT_EQ(take(me_), Names{"CONNECT_REQUEST"});
+}
+
 TEST_F(AnIdentifier, EndsWithItsChannel) {
   const IdHandle id = create(me_);
-  const IdHandle elsewhere = one_.create(me_.owner, {77}, PortSpace::tcp, QpType::rc, 0);
+  const IdHandle elsewhere = create_on(one_, me_.owner, {77});
   one_.on_channel_closed(now_, me_.channel);
   EXPECT_EQ(one_.query(me_.owner, id).error(), ENOENT);
   EXPECT_TRUE(one_.query(me_.owner, elsewhere).ok());
@@ -380,7 +442,7 @@ TEST_F(AnIdentifier, IsToldOfItsDevice) {
   EXPECT_EQ(one_.bind(me_.owner, create(me_), ipv4("192.0.2.1"), false).error, EADDRNOTAVAIL);
   EXPECT_EQ(resolve(me_, wildcard, ipv4("192.0.2.1", kPort)).error, 0);
   EXPECT_EQ(take(me_), Names{"ADDR_ERROR -19"});
-  EXPECT_EQ(destroy(me_, bound), 2u);
+  destroy(me_, bound);
 }
 
 TEST_F(AnIdentifier, IsToldNothingMoreAfterItsDeviceIsGone) {
@@ -527,13 +589,15 @@ TEST_F(Datagrams, GoToGroups) {
   EXPECT_EQ(joined.datagram.qpn, Qpn{0xffffff});
   EXPECT_EQ(joined.datagram.q_key, 0x01234567u);
   const MembershipHandle second = one_.join(me_.owner, id, ipv4("224.0.0.9"), 0x78).value();
-  EXPECT_EQ(one_.leave(other_.owner, second).error(), EINVAL);
-  EXPECT_EQ(one_.leave(me_.owner, second).value(), 0u);
+  EXPECT_EQ(one_.leave(other_.owner, second).error, EINVAL);
+  EXPECT_EQ(one_.events_taken(second), 0u);
+  EXPECT_EQ(one_.leave(me_.owner, second).error, 0);
   EXPECT_EQ(take(me_), Names{}) << "left before it was told";
-  EXPECT_EQ(one_.leave(me_.owner, second).error(), ENOENT);
-  EXPECT_EQ(one_.leave(me_.owner, first).value(), 1u) << "that many are to be acknowledged";
+  EXPECT_EQ(one_.leave(me_.owner, second).error, ENOENT);
+  EXPECT_EQ(one_.events_taken(first), 1u);
+  EXPECT_EQ(one_.leave(me_.owner, first).error, 0);
   ASSERT_TRUE(one_.join(me_.owner, id, ipv6("ff0e::9"), 0x79).ok());
-  EXPECT_EQ(destroy(me_, id), 1u);
+  destroy(me_, id);
   EXPECT_EQ(one_.population(), Manager::Population{});
 }
 

@@ -73,7 +73,13 @@ class TwoHosts : public testing::Test {
 
   // --- what programs do ---
   IdHandle create(const Program& program, PortSpace space = PortSpace::tcp, QpType type = QpType::rc) {
-    return program.manager->create(program.owner, program.channel, space, type, ++last_context_);
+    return create_on(*program.manager, program.owner, program.channel, space, type);
+  }
+  IdHandle create_on(Manager& manager, Owner owner, Channel channel, PortSpace space = PortSpace::tcp,
+                     QpType type = QpType::rc) {
+    const IdHandle id{++last_handle_};
+    EXPECT_EQ(manager.create(owner, id, channel, space, type, ++last_context_).error, 0);
+    return id;
   }
   IdHandle listening(const Program& program, const Address& source, int backlog = 0, PortSpace space = PortSpace::tcp,
                      QpType type = QpType::rc) {
@@ -123,11 +129,9 @@ class TwoHosts : public testing::Test {
     settle();
     return status;
   }
-  uint32_t destroy(const Program& program, IdHandle id) {
-    const Result<uint32_t> taken = program.manager->destroy(now_, program.owner, id);
-    EXPECT_TRUE(taken.ok());
+  void destroy(const Program& program, IdHandle id) {
+    EXPECT_EQ(program.manager->destroy(now_, program.owner, id).error, 0);
     settle();
-    return taken.ok() ? taken.value() : 0;
   }
   static Offer offered(uint32_t qpn) {
     return {
@@ -135,14 +139,22 @@ class TwoHosts : public testing::Test {
             .qpn = Qpn{qpn}, .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7}};
   }
 
-  Event take_one(const Program& program) {
+  // As programs do, which know of a request when they have its event.
+  static std::optional<Event> next(const Program& program) {
     const std::optional<Event> event = program.manager->take_event(program.channel);
+    if (event && event->type == EventType::connect_request) {
+      EXPECT_EQ(program.manager->take_request(program.owner, event->id).error, 0);
+    }
+    return event;
+  }
+  Event take_one(const Program& program) {
+    const std::optional<Event> event = next(program);
     EXPECT_TRUE(event.has_value()) << "no event";
     return event.value_or(Event{});
   }
   Names take(const Program& program) {
     Names names;
-    while (const auto event = program.manager->take_event(program.channel)) names.push_back(name(*event));
+    while (const auto event = next(program)) names.push_back(name(*event));
     return names;
   }
   IdView view(const Program& program, IdHandle id) { return program.manager->query(program.owner, id).value(); }
@@ -208,6 +220,7 @@ class TwoHosts : public testing::Test {
   Names sent_;
   Reason last_reason_ = Reason::none;
   uint64_t last_program_ = 0;
+  uint64_t last_handle_ = 0;
   uint64_t last_context_ = 0;
 };
 

@@ -40,10 +40,12 @@ void Identifiers::remove(const IdObject& id) {
   ids_.erase({id.channel().agent(), id.handle});
 }
 
-IdObject* Identifiers::find(const CmChannel& channel, cm::IdHandle handle) {
+IdObject* Identifiers::show_event_of(const CmChannel& channel, cm::IdHandle handle) {
   const std::lock_guard lock(mutex_);
   const auto found = ids_.find({channel.agent(), handle});
-  return found == ids_.end() ? nullptr : found->second;
+  if (found == ids_.end()) return nullptr;
+  found->second->acknowledgements.show();
+  return found->second;
 }
 
 ConnectionManager::ConnectionManager(ibv_context* context, ibv_pd* default_domain, const ibv_device_attr& attributes,

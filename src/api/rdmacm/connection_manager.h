@@ -21,8 +21,8 @@ class Identifiers {
  public:
   void add(IdObject& id);
   void remove(const IdObject& id);
-  // Null: there is none of that name.
-  IdObject* find(const CmChannel& channel, cm::IdHandle handle);
+  // Of which one more event is shown, so that it stays until that is acknowledged. Null: there is none of that name.
+  IdObject* show_event_of(const CmChannel& channel, cm::IdHandle handle);
 
  private:
   // Each agent counts from 1.

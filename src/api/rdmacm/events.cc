@@ -12,10 +12,14 @@
 namespace verbatim::api {
 namespace {
 
-MembershipObject* membership_of(IdObject& id, cm::MembershipHandle handle) {
+// Null: it is about none, or about one that was left.
+MembershipObject* show_event_of(IdObject& id, cm::MembershipHandle handle) {
+  if (!handle) return nullptr;
   const std::lock_guard lock(id.mutex);
   const auto found = std::ranges::find(id.memberships, handle, &MembershipObject::handle);
-  return found == id.memberships.end() ? nullptr : &*found;
+  if (found == id.memberships.end()) return nullptr;
+  found->acknowledgements.show();
+  return &*found;
 }
 
 void show_parameters(const cm::Event& from, const IdObject& id, EventObject& event) {
@@ -114,7 +118,7 @@ std::unique_ptr<EventObject> make_event(const cm::Event& from, IdObject& id, Mem
 // What the program will not acknowledge, since it is not shown.
 void drop(const cm::Event& from, CmChannel& channel, IdObject& id, MembershipObject* membership) {
   if (from.type == cm::EventType::connect_request) {
-    [[maybe_unused]] const auto ended = channel.call(commands::Destroy{from.id, channel.handle()});
+    [[maybe_unused]] const auto ended = channel.call(commands::Destroy{.id = from.id, .channel = channel.handle()});
   }
   if (membership) membership->acknowledgements.add();
   id.acknowledgements.add();
@@ -126,11 +130,11 @@ EventObject* event_of(CmChannel& channel, const commands::Taken& taken) {
   const Result<ConnectionManager*> manager = ConnectionManager::get();
   if (!manager.ok()) return nullptr;
   const bool is_request = from.type == cm::EventType::connect_request;
-  IdObject* const id = manager.value()->ids().find(channel, is_request ? from.listener : from.id);
+  IdObject* const id = manager.value()->ids().show_event_of(channel, is_request ? from.listener : from.id);
   if (!id) return nullptr;
-  MembershipObject* const membership = from.membership ? membership_of(*id, from.membership) : nullptr;
-  id->acknowledgements.show();
-  if (membership) membership->acknowledgements.show();
+  MembershipObject* const membership = show_event_of(*id, from.membership);
+  if (is_request) [[maybe_unused]]
+    const Status told = channel.tell(commands::TakeRequest{from.id});
   try {
     std::unique_ptr<EventObject> event = make_event(from, *id, membership);
     if (take(taken, *id, *event).ok()) return event.release();

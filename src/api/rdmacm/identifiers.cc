@@ -102,8 +102,7 @@ Result<IdObject*> create_id(rdma_event_channel* channel, void* context, rdma_por
   }
   std::unique_ptr<IdObject> id = make_id(channel, context, space, type);
   id->own_channel = std::move(own);
-  const Result<cm::IdHandle> created =
-      id->channel().call(commands::Create{.channel = id->channel().handle(), .space = *cm_space, .qp_type = *cm_type});
+  const Result<cm::IdHandle> created = id->channel().create(*cm_space, *cm_type);
   if (!created.ok()) return created.status();
   id->handle = created.value();
   manager.value()->ids().add(*id);
@@ -114,11 +113,12 @@ Status destroy_id(IdObject& id) {
   const Result<ConnectionManager*> manager = ConnectionManager::get();
   if (!manager.ok()) return manager.status();
   manager.value()->peer_watch().remove(id);
-  const Result<commands::Ended> ended = id.channel().call(commands::Destroy{id.handle, id.channel().handle()});
+  const Result<commands::Ended> ended = id.channel().call(
+      commands::Destroy{.id = id.handle, .channel = id.channel().handle(), .received = id.acknowledgements.shown()});
   // It may have gone before, with its agent or with the listener of its request: only what is here is left.
   if (!ended.ok() && ended.error() != ENODEV && ended.error() != ENOENT) return ended.status();
   acknowledge_last(id);
-  id.acknowledgements.await(ended.ok() ? ended.value().events_taken : 0);
+  id.acknowledgements.await(ended.ok() ? ended.value().events : 0);
   manager.value()->ids().remove(id);
   delete &id;
   return Status::success();
@@ -138,11 +138,11 @@ Status migrate_id(IdObject& id, rdma_event_channel* channel) {
   CmChannel& to = *object_of(channel).impl;
   if (to.agent() != id.channel().agent()) return {ENODEV};
   manager.value()->peer_watch().remove(id);
-  const Result<commands::Ended> moved =
-      id.channel().call(commands::Migrate{id.handle, id.channel().handle(), to.handle()});
+  const Result<commands::Ended> moved = id.channel().call(commands::Migrate{
+      .id = id.handle, .channel = id.channel().handle(), .received = id.acknowledgements.shown(), .to = to.handle()});
   if (!moved.ok()) return moved.status();
   if (id.is_synchronous()) acknowledge_last(id);
-  id.acknowledgements.await(moved.value().events_taken);
+  id.acknowledgements.await(moved.value().events);
   id.base.channel = channel;
   id.own_channel = std::move(own);
   return Status::success();

@@ -31,7 +31,7 @@ Status join(IdObject& id, const sockaddr* group, bool receives, void* context) {
   return complete(id);
 }
 
-// The one that is left is no longer found by events, so that what is taken of it is what it waits for.
+// The one that is left is no longer found by events, so that what was shown of it is what it waits for.
 Status leave(IdObject& id, const sockaddr* group) {
   const std::optional<cm::Address> address = from_c(group);
   if (!address) return {EINVAL};
@@ -43,9 +43,12 @@ Status leave(IdObject& id, const sockaddr* group) {
     left.splice(left.end(), id.memberships, found);
   }
   MembershipObject& membership = left.front();
-  const Result<commands::Ended> ended = id.channel().call(commands::Leave{membership.handle, id.channel().handle()});
+  const Result<commands::Ended> ended =
+      id.channel().call(commands::Leave{.membership = membership.handle,
+                                        .channel = id.channel().handle(),
+                                        .received = membership.acknowledgements.shown()});
   if (id.is_synchronous()) acknowledge_last(id);
-  membership.acknowledgements.await(ended.ok() ? ended.value().events_taken : 0);
+  membership.acknowledgements.await(0);
   detach(membership);
   return ended.status();
 }

@@ -37,7 +37,8 @@ struct EventChannelObject {
   }
 };
 
-// How many events were acknowledged: who ends what they are about waits until all are (rdma_destroy_id(3)).
+// How many events the program was shown, and how many of them it has acknowledged: who ends what they are about waits
+// until all are (rdma_destroy_id(3)).
 class Acknowledgements {
  public:
   void add() {
@@ -45,7 +46,7 @@ class Acknowledgements {
     ++count_;
     changed_.notify_all();  // with the lock held: who waits for this frees it
   }
-  // `at_least`, or as many as were shown to the program: when the agent is gone nobody knows how many were taken.
+  // `at_least`, or as many as were shown: when the agent is gone nobody knows how many were received.
   void await(uint32_t at_least) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return count_ >= at_least && count_ >= shown_; });
@@ -53,6 +54,10 @@ class Acknowledgements {
   void show() {
     const std::lock_guard lock(mutex_);
     ++shown_;
+  }
+  uint32_t shown() {
+    const std::lock_guard lock(mutex_);
+    return shown_;
   }
 
  private:
