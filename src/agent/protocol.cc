@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMaxSegment = uint64_t{1} << 40;
 
-bool is_slot(uint64_t slot) { return slot >= kFirstSlot && slot <= kLastSlot; }
+bool is_slot(uint64_t slot) { return slot <= kLastSlot && is_given_out({static_cast<uint16_t>(slot)}); }
 bool is_pid(int64_t pid) { return pid >= 1 && pid <= std::numeric_limits<int32_t>::max(); }
 bool is_segment_size(uint64_t size) { return size >= 1 && size <= kMaxSegment; }
 

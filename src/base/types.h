@@ -18,6 +18,8 @@ struct Slot {
 inline constexpr Slot kAgentSlot{0};
 inline constexpr uint16_t kFirstSlot = 1;
 inline constexpr uint16_t kLastSlot = 0xffe;
+// Whether a process can have it.
+constexpr bool is_given_out(Slot slot) { return slot.value >= kFirstSlot && slot.value <= kLastSlot; }
 
 // Queue pair number, 24 bits: slot (12) then index (12), so that anyone can name a QPN's owner.
 struct Qpn {

@@ -58,7 +58,9 @@ Status PeerTable::want(Slot slot) {
   return asked;
 }
 
+// Programs may name any queue pair number; whose slot nobody can have is not asked for.
 Status PeerTable::ask_again(Slot slot) {
+  if (!is_given_out(slot)) return Status::success();
   if (!is_own_(slot)) {
     std::lock_guard lock(mutex_);
     const auto found = by_slot_.find(slot);

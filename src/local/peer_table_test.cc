@@ -69,6 +69,15 @@ TEST_F(PeerTableTest, AsksToBeIntroducedOnlyToWhomItDoesNotKnow) {
   EXPECT_EQ(process.wishes(), std::vector{kOther});
 }
 
+TEST_F(PeerTableTest, AsksForNobodyWhereNobodyCanBe) {
+  for (uint16_t slot : {0, 0xfff}) {
+    EXPECT_TRUE(peers.want(Slot{slot}).ok());
+    EXPECT_TRUE(peers.ask_again(Slot{slot}).ok());
+    EXPECT_FALSE(peers.awaits_answer(Slot{slot}));
+  }
+  EXPECT_TRUE(process.wishes().empty());
+}
+
 TEST_F(PeerTableTest, AwaitsTheAnswerToWhatItAsked) {
   process.answer(false);
   EXPECT_FALSE(peers.awaits_answer(kOther));
