@@ -3,19 +3,19 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <thread>
 
 #include "agent/agent_test_support.h"
+#include "base/sanitizer.h"
 #include "support/cancelled_thread.h"
 #include "support/descriptor_hoard.h"
+#include "support/sleeping_thread.h"
 #include "support/two_hosts.h"
 
 namespace verbatim {
@@ -247,15 +247,10 @@ TEST_F(CmClientTest, AClosedChannelIsTheEndOfItsIdentifiers) {
   next.listening(kPort);
 }
 
-// Whether the thread has called recv(2) and not returned.
-bool is_receiving(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/syscall");
-  long number = -1;
-  return file >> number && number == SYS_recvfrom;
-}
-
 // rping destroys its channel while a thread of its own waits there for the next event, and fails if that returns.
 TEST_F(CmClientTest, WhoWaitsIsNotWokenByAnEventThatIsTakenBackNorByTheChannelsEnd) {
+  if (kThreadSanitizer)
+    GTEST_SKIP() << "to close a descriptor that another thread waits at is a race, which it reports";
   AgentThread agent(identity_);
   Program first(identity_);
   for (int round = 0; round < 50; ++round) {
@@ -270,7 +265,7 @@ TEST_F(CmClientTest, WhoWaitsIsNotWokenByAnEventThatIsTakenBackNorByTheChannelsE
       receiver = ::gettid();
       error = borrowed->take_event().error();
     });
-    while (!is_receiving(receiver)) std::this_thread::yield();
+    while (!testing_support::is_asleep(receiver)) std::this_thread::yield();
     EXPECT_EQ(channel->call(ResolveAddress{id, {{}, cm::ipv4("127.0.0.1", kPort), {}, false}}).error(), 0);
     EXPECT_EQ(channel->call(Destroy{id, channel->handle()}).error(), 0);
     channel.reset();

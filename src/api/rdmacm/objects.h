@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "agent/cm_client.h"
+#include "base/no_cancellation.h"
 #include "cm/event.h"
 
 namespace verbatim::api {
@@ -48,6 +49,7 @@ class Acknowledgements {
   }
   // `at_least`, or as many as were shown: when the agent is gone nobody knows how many were received.
   void await(uint32_t at_least) {
+    const NoCancellation guard;  // what is half destroyed could not be destroyed again
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return count_ >= at_least && count_ >= shown_; });
   }

@@ -1,5 +1,7 @@
 // rdma_destroy_id(3) and what it means for the identifier's events: it waits for those that were given out, and takes
 // back the others. rdma_destroy_event_channel(3).
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
 #include <functional>
@@ -7,6 +9,7 @@
 
 #include "conformance/rdmacm/support/two_ends.h"
 #include "support/cancelled_thread.h"
+#include "support/sleeping_thread.h"
 
 namespace verbatim::conformance {
 namespace {
@@ -183,13 +186,14 @@ TEST_F(Destruction, ThatWaitsIsFinishedBeforeTheThreadIsCancelled) {
   ASSERT_EQ(resolve_to(id.get(), address_), 0);
   CmEventHandle event = client_.fetch();
   ASSERT_TRUE(event);
-  std::atomic<bool> begun{false}, destroyed{false};
+  std::atomic<pid_t> destroying{0};
+  std::atomic<bool> destroyed{false};
   std::thread destroyer([&] {
-    begun = true;
+    destroying = gettid();
     id.reset();
     destroyed = true;
   });
-  while (!begun) std::this_thread::yield();
+  while (!testing_support::is_asleep(destroying)) std::this_thread::yield();
   pthread_cancel(destroyer.native_handle());
   event.reset();
   destroyer.join();
