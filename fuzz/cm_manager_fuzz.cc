@@ -88,7 +88,7 @@ class Scene {
         return static_cast<void>(manager_.take_request(kOwner, id));
       default:
         if (const auto event = manager_.take_event(kChannel); event && input_.ConsumeBool())
-          manager_.put_back(kChannel, {&*event, 1});
+          manager_.put_back(kOwner, kChannel, {&*event, 1});
         else if (event && event->type == EventType::connect_request)
           ids_.push_back(event->id);
     }

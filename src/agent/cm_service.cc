@@ -153,7 +153,7 @@ void CmService::take_back(cm::Channel handle, const FileDescriptor& socket) {
     if (const Result<commands::Taken> taken = decode_event(message.view()); taken.ok())
       events.push_back(taken.value().event);
   }
-  manager_.put_back(handle, events);
+  manager_.put_back(channels_.at(handle).owner, handle, events);
 }
 
 bool CmService::owns(cm::Owner owner, cm::Channel channel) const {

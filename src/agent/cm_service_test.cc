@@ -330,6 +330,30 @@ TEST_F(CmServiceTest, AnotherSocketThanTheChannelsIsNotReadForEver) {
   expect_nothing_left();
 }
 
+TEST_F(CmServiceTest, EventsThatNeverWereAreNotTakenBack) {
+  const Program client = program(), server = program(), thief = program();
+  listening(server);
+  const cm::IdHandle active = connecting(client), own = resolved(thief);
+  const cm::Event request = receive_one(server);
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends), 0);
+  const FileDescriptor ours(ends[0]), theirs(ends[1]);
+  const auto forge = [&](const cm::Event& event) {
+    const Frame message = encode(Taken{event, {}});
+    ASSERT_EQ(::send(ours.get(), message.bytes.data(), message.size, 0), static_cast<ssize_t>(message.size));
+  };
+  forge(request);
+  forge({.type = cm::EventType::connect_request, .id = own, .listener = own});
+  EXPECT_EQ(call(thief.owner, Destroy{next_handle(thief), thief.channel}, theirs).error(), ENOENT);
+  forge({.type = cm::EventType::connect_request, .id = {77}, .listener = own});
+  forge({.type = cm::EventType::disconnected, .id = active});
+  EXPECT_EQ(call(thief.owner, Destroy{own, thief.channel}, theirs).error(), 0);
+  EXPECT_EQ(take(thief), (Names{"ADDR_RESOLVED", "ROUTE_RESOLVED"})) << "what was there";
+  EXPECT_EQ(call(server, Accept{request.id, {.parameters = {.qpn = {0x222}}}}).error(), 0);
+  EXPECT_EQ(take(client), (Names{"ADDR_RESOLVED", "ROUTE_RESOLVED", "CONNECT_RESPONSE"}));
+  expect_nothing_left();
+}
+
 TEST_F(CmServiceTest, EventsBeyondAChannelsRoomComeWhenThereIsRoomAgain) {
   const Program client = program();
   const cm::IdHandle listener = listening(client);

@@ -204,8 +204,9 @@ class Manager {
   const Event* next_event(Channel channel) const { return events_.front(channel); }  // null: there is none
   // Taking a connect_request makes the new identifier its channel's.
   std::optional<Event> take_event(Channel channel);
-  // What was taken and has not reached the program, in its order: it is the channel's next again.
-  void put_back(Channel channel, std::span<const Event> events);
+  // What was taken and has not reached the program, in its order: it is the channel's next again. What is about nothing
+  // of the owner's is dropped.
+  void put_back(Owner owner, Channel channel, std::span<const Event> events);
   // How many were taken and not put back.
   uint32_t events_taken(IdHandle id) const { return events_.taken(id); }
   uint32_t events_taken(MembershipHandle membership) const { return events_.taken(membership); }

@@ -120,12 +120,18 @@ std::optional<Event> Manager::take_event(Channel channel) {
   return event;
 }
 
-void Manager::put_back(Channel channel, std::span<const Event> events) {
+void Manager::put_back(Owner owner, Channel channel, std::span<const Event> events) {
+  std::vector<Event> genuine;
   for (const Event& event : events) {
-    const auto request = event.type == EventType::connect_request ? ids_.find(event.id) : ids_.end();
-    if (request != ids_.end()) request->second.listener = request->second.waits_at;
+    const Result<Identifier*> found = find(owner, event.id);
+    if (!found.ok()) continue;
+    Identifier& id = *found.value();
+    const bool is_request = event.type == EventType::connect_request;
+    if (is_request && (!id.waits_at || id.waits_at != event.listener)) continue;
+    if (is_request) id.listener = id.waits_at;
+    genuine.push_back(event);
   }
-  events_.put_back(channel, events);
+  events_.put_back(channel, genuine);
 }
 
 Manager::Population Manager::population() const {

@@ -303,7 +303,7 @@ class World {
     if (!event) return false;
     // Now and then it does not arrive at once.
     if (chance(5)) {
-      host.put_back(channel, {&*event, 1});
+      host.put_back(running.owner, channel, {&*event, 1});
       event = host.take_event(channel);
     }
     note(fmt::format("{} {} {}", running.owner.value, event->id.value, name(*event)));

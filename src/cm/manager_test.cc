@@ -321,13 +321,13 @@ TEST_F(AnIdentifier, HasItsEventsAgainInTheirOrderWhenTheyDidNotArrive) {
   ASSERT_EQ(one_.resolve_route(me_.owner, id).error, 0);
   const std::vector<Event> taken{take_one(me_), take_one(me_)};
   ASSERT_TRUE(one_.poll_channel());
-  one_.put_back(me_.channel, taken);
+  one_.put_back(me_.owner, me_.channel, taken);
   EXPECT_EQ(one_.events_taken(id), 0u);
   EXPECT_EQ(take_one(me_).id, id);
   EXPECT_EQ(take_one(me_).id, other);
   EXPECT_EQ(name(take_one(me_)), "ROUTE_RESOLVED");
   EXPECT_EQ(one_.events_taken(id), 2u);
-  one_.put_back(me_.channel, taken);
+  one_.put_back(me_.owner, me_.channel, taken);
   EXPECT_EQ(one_.poll_channel(), me_.channel) << "it was empty";
 }
 
@@ -394,7 +394,7 @@ TEST_F(AnIdentifier, ThatListensEndsWithTheRequestsThatDidNotArrive) {
   ASSERT_EQ(connect(other_, resolved(other_, ipv4("127.0.0.1", kPort)), offered(2)).error, 0);
   EXPECT_EQ(last_reason_, Reason::cm_backlog) << "it still waits";
   EXPECT_EQ(one_.take_request(other_.owner, request.id).error, EINVAL) << "not theirs";
-  one_.put_back(me_.channel, {&request, 1});
+  one_.put_back(me_.owner, me_.channel, {&request, 1});
   destroy(me_, listener);
   EXPECT_EQ(one_.take_request(me_.owner, request.id).error, ENOENT);
   EXPECT_EQ(take(other_), Names{"REJECTED 28"});
