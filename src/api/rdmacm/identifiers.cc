@@ -189,14 +189,16 @@ Status resolve_address(IdObject& id, const sockaddr* source, const sockaddr* des
   const std::optional<cm::Address> from = from_c(source);
   const std::optional<cm::Address> to = from_c(destination);
   if (!from || !to) return {EINVAL};
+  // Before the command: the event, which says it too, may be taken by another thread before the answer is here.
+  const sockaddr_storage before = std::exchange(id.base.route.addr.dst_storage, to_c(*to));
   const Status begun = run(id, commands::ResolveAddress{id.handle,
                                                         {.source = *from,
                                                          .destination = *to,
                                                          .timeout = Duration::milliseconds(timeout_ms),
                                                          .privileged = is_privileged()}});
-  if (!begun.ok()) return begun;
-  id.base.route.addr.dst_storage = to_c(*to);
-  return complete(id);
+  if (begun.ok()) return complete(id);
+  id.base.route.addr.dst_storage = before;
+  return begun;
 }
 
 Status resolve_route(IdObject& id) {
