@@ -65,6 +65,7 @@ Result<commands::Taken> CmChannel::take_event() {
   ssize_t size = receive_soon(message);
   if (size < 0 && errno == EAGAIN) size = ::recv(socket, message.bytes.data(), message.bytes.size(), 0);
   if (size < 0) return Status{errno};
+  link_->follow_what_was_said();
   message.size = static_cast<size_t>(size);
   Result<commands::Taken> taken = decode_event(message.view());
   if (!taken.ok()) return Status{ENODEV};

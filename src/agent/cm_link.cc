@@ -82,7 +82,8 @@ Status CmLink::say(const Frame& command, int socket) {
 }
 
 // What has no answer may come faster than the agent reads it.
-Status CmLink::send(const Frame& command, int socket) const {
+Status CmLink::send(const Frame& command, int socket) {
+  said_.fetch_add(1, std::memory_order_release);  // pairs with follow_what_was_said()
   Patience patience(kPatience);
   for (;;) {
     const Status sent = send_packet(socket_.get(), command, {&socket, socket < 0 ? 0u : 1u});

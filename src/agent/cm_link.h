@@ -5,6 +5,8 @@
 // link is of no use (ENODEV), since it is the parent's; to destroy it closes a descriptor and tells nobody anything.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,11 +40,14 @@ class CmLink {
   Status tell(const commands::Command& command);
   // The same, but it goes only together with what is told or asked next.
   Status tell_later(const commands::Command& command);
+  // After an event: what a thread did before it said what caused the event has been done for this thread too. The way
+  // leads through another process, of which neither the language nor a sanitizer knows.
+  void follow_what_was_said() const { static_cast<void>(said_.load(std::memory_order_acquire)); }  // pairs with send()
 
  private:
   // With mutex_ held.
   Status say(const Frame& command, int socket);
-  Status send(const Frame& command, int socket) const;
+  Status send(const Frame& command, int socket);
   Result<Packet> ask(const Frame& command, int socket);
   Status give_up(const Packet* packet, int error);
 
@@ -50,6 +55,7 @@ class CmLink {
   mutable std::mutex mutex_;
   FileDescriptor socket_;  // invalid: broken
   std::vector<Frame> later_;
+  std::atomic<uint64_t> said_ = 0;  // how many commands
 };
 
 }  // namespace verbatim::agent
