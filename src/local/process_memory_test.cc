@@ -272,8 +272,9 @@ std::vector<iovec> local_pieces_of(bool is_write, const std::vector<iovec>& give
     if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) return 1;
     raise(SIGSTOP);
     const ProcessMemory self(getpid());
-    watch(kCallSequence);
-    const auto outcome = is_write ? self.write(given, remote, length, ends) : self.read(given, remote, length, ends);
+    const auto outcome = whole(length, [&](size_t) {  // which is interrupted before its call, or not at all
+      return is_write ? self.write(given, remote, length, ends) : self.read(given, remote, length, ends);
+    });
     return outcome.result == Result::done && outcome.moved == length ? 0 : 2;
   });
   const uint64_t wanted = is_write ? SYS_process_vm_writev : SYS_process_vm_readv;
