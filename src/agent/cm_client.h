@@ -9,6 +9,8 @@
 // and its channels fail with ENODEV; to destroy them closes descriptors and tells nobody anything.
 #pragma once
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <cassert>
 #include <memory>
@@ -45,13 +47,16 @@ class CmChannel {
   const void* agent() const { return link_.get(); }
 
   // The answer, or the errno that is the manager's answer. ENODEV: the agent is gone. Of a command that names a channel
-  // and ends or moves something, it is this one.
+  // and ends or moves something, it is this one; EBADF then: its descriptor is none, and there may be events in it.
   template <class Command>
   Result<typename Command::Answer> call(const Command& command) {
     Result<commands::Answer> answer = link_->exchange(command);
     if constexpr (commands::kTakesEventsBack<Command>) {
       assert(command.channel == handle_);
-      if (answer.error() == EBUSY) answer = link_->exchange(command, nullptr, fd());
+      if (answer.error() == EBUSY) {
+        if (::fcntl(fd(), F_GETFD) < 0) return Status{EBADF};  // before the link takes that for its own end
+        answer = link_->exchange(command, nullptr, fd());
+      }
     }
     if (!answer.ok()) return answer.status();
     const auto* const expected = std::get_if<typename Command::Answer>(&answer.value());

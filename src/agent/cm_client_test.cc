@@ -236,6 +236,19 @@ TEST_F(CmClientTest, AChannelIsSilentWhenItsLastEventsIdentifierIsDestroyed) {
   EXPECT_EQ(client.next(), std::pair(std::string("ADDR_RESOLVED"), other));
 }
 
+TEST_F(CmClientTest, ADescriptorThatIsNoneCostsOneCommandAndNotTheAgent) {
+  AgentThread agent(identity_);
+  Program client(identity_);
+  const cm::IdHandle id = client.create();
+  EXPECT_EQ(client.error(ResolveAddress{id, {{}, cm::ipv4("127.0.0.1", kPort), {}, false}}), 0);
+  const int socket = client.fd();
+  client.channel().move_to(1'000'000);
+  EXPECT_EQ(client.error(Destroy{id, client.channel().handle()}), EBADF);
+  client.channel().move_to(socket);
+  EXPECT_EQ(client.next().first, "ADDR_RESOLVED");
+  EXPECT_EQ(client.error(Destroy{id, client.channel().handle(), 1}), 0);
+}
+
 TEST_F(CmClientTest, AClosedChannelIsTheEndOfItsIdentifiers) {
   AgentThread agent(identity_);
   Program client(identity_), server(identity_);

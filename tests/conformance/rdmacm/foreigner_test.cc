@@ -39,11 +39,7 @@ int listen_as(TestChild::Talk& talk, bool (*become)()) {
 
 std::string connect_as_oneself() {
   const EventChannel channel;
-  const CmIdHandle id = create_id(channel.get());
-  EXPECT_EQ(resolve_to(id.get(), kAddress), 0);
-  EXPECT_EQ(channel.take_name(), "ADDR_RESOLVED");
-  EXPECT_EQ(error_of(rdma_resolve_route(id.get(), 2000)), 0);
-  EXPECT_EQ(channel.take_name(), "ROUTE_RESOLVED");
+  const CmIdHandle id = resolved(channel, kAddress);
   rdma_conn_param parameters = parameters_of_foreign_queue_pair();
   EXPECT_EQ(error_of(rdma_connect(id.get(), &parameters)), 0);
   return channel.take_name();

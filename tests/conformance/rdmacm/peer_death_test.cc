@@ -34,11 +34,7 @@ void accept(rdma_cm_id* id) {
 }
 // Asks, and has no answer yet.
 CmIdHandle asking(const EventChannel& channel) {
-  CmIdHandle id = create_id(channel.get());
-  EXPECT_EQ(resolve_to(id.get(), kAddress), 0);
-  EXPECT_EQ(channel.take_name(), "ADDR_RESOLVED");
-  EXPECT_EQ(error_of(rdma_resolve_route(id.get(), 2000)), 0);
-  EXPECT_EQ(channel.take_name(), "ROUTE_RESOLVED");
+  CmIdHandle id = resolved(channel, kAddress);
   create_queue_pair(id.get());
   rdma_conn_param parameters = plain_parameters();
   EXPECT_EQ(error_of(rdma_connect(id.get(), &parameters)), 0);

@@ -244,11 +244,7 @@ TEST_P(DeathOfSynchronousClient, EndsTheServersAccept) {
     talk.hear();
     // On a channel, so that it does not wait for the answer.
     const EventChannel channel;
-    const CmIdHandle id = create_id(channel.get());
-    EXPECT_EQ(resolve_to(id.get(), SocketAddress::parse(kHost, kPort)), 0);
-    EXPECT_EQ(channel.take_name(), "ADDR_RESOLVED");
-    EXPECT_EQ(error_of(rdma_resolve_route(id.get(), 2000)), 0);
-    EXPECT_EQ(channel.take_name(), "ROUTE_RESOLVED");
+    const CmIdHandle id = resolved(channel, SocketAddress::parse(kHost, kPort));
     rdma_conn_param parameters = parameters_of_foreign_queue_pair();
     EXPECT_EQ(error_of(rdma_connect(id.get(), &parameters)), 0);
     talk.hear();

@@ -35,4 +35,13 @@ std::optional<CmEvent> EventChannel::take(std::chrono::milliseconds patience) co
   return event ? std::optional<CmEvent>(*event) : std::nullopt;
 }
 
+CmIdHandle resolved(const EventChannel& channel, const SocketAddress& destination) {
+  CmIdHandle id = create_id(channel.get());
+  EXPECT_EQ(resolve_to(id.get(), destination), 0);
+  EXPECT_EQ(channel.take_name(), "ADDR_RESOLVED");
+  EXPECT_EQ(error_of(rdma_resolve_route(id.get(), 2000)), 0);
+  EXPECT_EQ(channel.take_name(), "ROUTE_RESOLVED");
+  return id;
+}
+
 }  // namespace verbatim::conformance

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "conformance/rdmacm/support/cm_event.h"
+#include "conformance/rdmacm/support/identifier.h"
 #include "conformance/support/side.h"
 
 namespace verbatim::conformance {
@@ -29,5 +30,8 @@ class EventChannel {
  private:
   rdma_event_channel* const channel_;
 };
+
+// An identifier on the channel whose route is resolved; its events are taken. EXPECTs success.
+CmIdHandle resolved(const EventChannel& channel, const SocketAddress& destination);
 
 }  // namespace verbatim::conformance
